@@ -1,0 +1,63 @@
+"""Every bound of Sluice in one frozen struct. Field names are the keys of the config file.
+
+Each field's comment gives its unit and why it has this value. `None` means no bound.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All bounds. Immutable; `msgspec.structs.replace(limits, max_turns=5)` makes another."""
+
+    # -- the wire: what one reply may cost in memory
+    max_event_bytes: int = 256 * KIB  # bytes of one unfinished event in a dialect of fragments; real ones are < 64 KiB
+    max_whole_event_bytes: int = 8 * MIB  # bytes; the same where one event may carry a whole reply or an image
+    max_stream_bytes: int = 100 * MIB  # bytes of one reply's body: a server that never stops must be stopped
+    max_calls_per_reply: int = 32  # distinct calls; four times the calls a turn may run
+    max_arguments_bytes: int = MIB  # bytes of one call's arguments; a larger file is written in pieces
+
+    # -- the transport: how long to wait
+    connect_seconds: float = 10.0  # seconds until connected and TLS is up
+    first_byte_seconds: float = 300.0  # seconds until the first body byte: models think before they speak
+    first_byte_loopback_seconds: float = 600.0  # seconds; the same for loopback: local servers prefill slowly
+    idle_seconds: float = 60.0  # seconds between two reads of a body; 30 s was seen to cut healthy reasoning
+    keepalive_seconds: float = 300.0  # seconds in which comments and pings alone count as life
+    total_seconds: float | None = None  # seconds for one whole reply; off: a total time kills healthy long answers
+    max_error_body_bytes: int = 64 * KIB  # bytes read of an error response
+    max_attempts: int = 3  # attempts at one model call, the first included
+    max_retry_after_seconds: float = 60.0  # seconds; a server that asks for a longer wait is not waited for
+
+    # -- the loop: how far one run may go
+    max_turns: int = 20  # model replies in a run
+    max_tool_calls_per_turn: int = 8  # calls in one reply
+    max_total_tool_calls: int = 50  # calls in a run
+    max_tool_output_bytes: int = 16 * KIB  # bytes of one result shown to the model
+    max_context_bytes: int | None = (
+        None  # bytes of conversation before shrinking; None: by the model's window, else 200 KiB
+    )
+    max_seconds: float | None = None  # seconds a run may take
+    max_calls_per_minute: int | None = None  # started calls of one category in 60 s
+
+    # -- tools: the seed's numbers (P4)
+    max_file_bytes: int = 4 * MIB  # bytes of a file that is read or written
+    list_results: int = 100  # entries a listing shows unless asked
+    max_list_results: int = 500  # entries a listing may show
+    search_matches: int = 50  # matches a search shows unless asked
+    max_search_matches: int = 200  # matches a search may show
+    snippet_bytes: int = 160  # bytes of a matching line that are shown unless asked
+    max_snippet_bytes: int = 400  # bytes of a matching line that may be shown
+    search_seconds: float = 20.0  # seconds one search or listing may take
+    max_command_lines: int = 200  # lines of a command's output that are shown
+    command_seconds: float = 30.0  # seconds a command may take unless the model asks for more
+    max_command_seconds: float = 600.0  # seconds the model may ask for
+    command_drain_seconds: float = 0.2  # seconds pipes are read after the command itself has ended
+    max_spill_bytes: int = 64 * MIB  # bytes of one result kept on disk for reading later
+    max_command_output_bytes: int = 1024 * MIB  # bytes a command may print before its tree is ended
+
+
+DEFAULT_LIMITS = Limits()

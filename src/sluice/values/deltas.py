@@ -1,0 +1,46 @@
+"""What a reader lets out while a reply arrives.
+
+A delta tells a watcher what is known by this byte. Raw argument fragments are never a delta: what may be half-written
+does not leave the reader. Structs without cycles opt out of garbage collection tracking: one is made for each event.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sluice.values.messages import CallStatus
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the reply's text, never empty."""
+
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the reply's reasoning, never empty."""
+
+    text: str
+
+
+class CallOpened(msgspec.Struct, frozen=True, gc=False):
+    """A call was asked for and its name is known. It has not run and may never run.
+
+    `position` is the place of the call by arrival, from 0; the same in `CallClosed`.
+    """
+
+    position: int
+    id: str
+    name: str
+
+
+class CallClosed(msgspec.Struct, frozen=True, gc=False):
+    """A call came to its end in the stream. Whether it may run is decided later, by policy, on its status and more."""
+
+    position: int
+    id: str
+    name: str
+    status: CallStatus
+
+
+Delta = TextDelta | ReasoningDelta | CallOpened | CallClosed

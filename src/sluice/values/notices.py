@@ -1,0 +1,196 @@
+"""What a run tells its watchers, in order. `stream-json` is these structs, one a line.
+
+Every notice carries `v` (the schema's version, now 1) and `type`. The last one of a run is `run_finished`, exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sluice.values.messages import CallStatus, Usage
+from sluice.values.results import ToolResult
+
+
+class _Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
+    v: int = 1
+
+
+class RunStarted(_Notice, frozen=True, tag="run_started", kw_only=True):
+    """A run begins. `blocked` names the offered categories that this run does not allow."""
+
+    run: str
+    model: str
+    mode: str
+    workspace: str
+    tools: tuple[str, ...]
+    blocked: tuple[str, ...] = ()
+
+
+class TurnStarted(_Notice, frozen=True, tag="turn_started", kw_only=True):
+    """The model is asked for its reply number `turn` (from 1)."""
+
+    run: str
+    turn: int
+
+
+class TextNotice(_Notice, frozen=True, tag="text", kw_only=True):
+    """The next piece of the reply's text."""
+
+    turn: int
+    text: str
+
+
+class ReasoningNotice(_Notice, frozen=True, tag="reasoning", kw_only=True):
+    """The next piece of the reply's reasoning."""
+
+    turn: int
+    text: str
+
+
+class ReasoningEnded(_Notice, frozen=True, tag="reasoning_ended", kw_only=True):
+    """The reasoning before this point is over; text or a call follows."""
+
+    turn: int
+
+
+class CallIntended(_Notice, frozen=True, tag="call_intended", kw_only=True):
+    """The model is asking for a call; its name is known. It has not run."""
+
+    turn: int
+    position: int
+    id: str
+    tool: str
+
+
+class CallWithdrawn(_Notice, frozen=True, tag="call_withdrawn", kw_only=True):
+    """An intended call will not run as shown: its reply was cut, failed, or is tried again."""
+
+    turn: int
+    position: int
+    tool: str
+    reason: str
+
+
+class CallArrived(_Notice, frozen=True, tag="call_arrived", kw_only=True):
+    """A call is complete in the stored reply. `arguments` is the raw text, `subject` what it will touch."""
+
+    turn: int
+    position: int
+    id: str
+    tool: str
+    arguments: str
+    status: CallStatus
+    subject: str | None = None
+
+
+class CallJudged(_Notice, frozen=True, tag="call_judged", kw_only=True):
+    """The policy's verdict on a call."""
+
+    turn: int
+    position: int
+    tool: str
+    decision: str
+    rule: str
+
+
+class CallStarted(_Notice, frozen=True, tag="call_started", kw_only=True):
+    """A call is recorded as started and begins now."""
+
+    turn: int
+    position: int
+    tool: str
+
+
+class CallFinished(_Notice, frozen=True, tag="call_finished", kw_only=True):
+    """The one result of a call, whether it ran or was refused. `seconds` is the time it ran."""
+
+    turn: int
+    position: int
+    id: str
+    tool: str
+    result: ToolResult
+    seconds: float = 0.0
+
+
+class Waiting(_Notice, frozen=True, tag="waiting", kw_only=True):
+    """A model call failed before anything was shown, and will be tried again after `seconds`."""
+
+    turn: int
+    attempt: int
+    seconds: float
+    reason: str
+
+
+class Warned(_Notice, frozen=True, tag="warning", kw_only=True):
+    """Something a person should know that stops nothing."""
+
+    message: str
+
+
+class Failed(_Notice, frozen=True, tag="error", kw_only=True):
+    """Something went wrong; what follows (a new turn or the end of the run) says what was done about it."""
+
+    kind: str
+    message: str
+
+
+class TurnFinished(_Notice, frozen=True, tag="turn_finished", kw_only=True):
+    """A reply is stored. `stop_reason` is its own; `cost` in US dollars if known."""
+
+    turn: int
+    stop_reason: str | None
+    usage: Usage | None
+    cost: float | None = None
+    tolerances: dict[str, int] = {}
+
+
+class Summarised(_Notice, frozen=True, tag="summarised", kw_only=True):
+    """The context was shrunk from `before` to `after` bytes; stored rows stay."""
+
+    before: int
+    after: int
+
+
+class RunFinished(_Notice, frozen=True, tag="run_finished", kw_only=True):
+    """The end of a run, exactly once and last. `outcome` and `exit_code` are those of L12.
+
+    `text` is the last reply's text. `saved` is false when the last store failed, and `unsaved` then says what is lost.
+    """
+
+    run: str
+    outcome: str
+    exit_code: int
+    message: str
+    text: str
+    message_id: str
+    turns: int
+    tool_calls: int
+    usage: Usage
+    cost: float | None = None
+    seconds: float = 0.0
+    saved: bool = True
+    unsaved: str | None = None
+    extra: dict[str, Any] = {}
+
+
+Notice = (
+    RunStarted
+    | TurnStarted
+    | TextNotice
+    | ReasoningNotice
+    | ReasoningEnded
+    | CallIntended
+    | CallWithdrawn
+    | CallArrived
+    | CallJudged
+    | CallStarted
+    | CallFinished
+    | Waiting
+    | Warned
+    | Failed
+    | TurnFinished
+    | Summarised
+    | RunFinished
+)

@@ -1,0 +1,39 @@
+"""What goes to a provider: options of a call, and a request that holds no secret and no address.
+
+The transport joins key and address, so neither a cassette nor a log of requests can hold a key.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+AuthStyle = Literal["bearer", "x-api-key", "x-goog-api-key", "none"]
+
+
+class ModelOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Model and limits of one call. Everything but the model is sent only when set.
+
+    `max_output_tokens` in tokens. `tool_choice` is `auto`, `none`, `required` or a tool's name.
+    """
+
+    model: str
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP request: `path` is relative to the base URL, `body` the JSON bytes, `headers` hold no secret."""
+
+    dialect: str
+    path: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    auth: AuthStyle = "bearer"
