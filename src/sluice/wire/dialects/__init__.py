@@ -1,1 +1,12 @@
-""""""
+"""The table of dialects by name. Nothing below this module looks it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sluice.wire.dialects.base import Dialect
+from sluice.wire.dialects.openai_chat import OpenAIChat
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai_chat": OpenAIChat()})
+"""Every dialect that this version reads and writes."""

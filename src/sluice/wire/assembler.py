@@ -1,0 +1,254 @@
+"""Tool calls from fragments (W5): interleaved, split, renamed, repeated, as providers really send them.
+
+Which call a fragment belongs to:
+
+1. an integer index ≥ 0 names the call; but a *named* fragment with another non-empty id at a used index opens a new call
+   (parallel calls that all say index 0 were recorded; a nameless fragment with a new id was recorded as the same call);
+2. without a usable index its id names the call; an unknown id with a name opens a new call;
+3. without either, a named fragment after argument bytes opens a new call, any other goes to the last open call; if there
+   is none it is ignored and counted.
+
+Each departure from the documents is a tolerance: a rule name with a count in `Reply.tolerances`. The rules here rest on
+recorded streams; where recordings contradict each other the choice is the one that never glues two calls together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from sluice.errors import ArgumentsError
+from sluice.values.deltas import CallClosed, CallOpened, Delta
+from sluice.values.messages import CallStatus, ToolCall
+from sluice.wire.strict_json import is_unfinished, parse_arguments
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/")
+_MAX_NAME = 128
+_NEVER_WHOLE = frozenset({"max_tokens", "content_filter"})
+_TRUSTED = frozenset({"end_turn", "tool_use", "refusal", "pause"})
+
+
+class Bound(Exception):
+    """A bound of `sluice.limits` was passed."""
+
+    def __init__(self, bound: str, limit: int, seen: int, unit: str) -> None:
+        super().__init__(f"{bound} is {limit} {unit}, seen: {seen}")
+        self.bound = bound
+
+
+class PartialCall:
+    """One call while it arrives. `fragments` are joined once, at the end."""
+
+    __slots__ = ("closed", "fragments", "id", "index", "name", "named", "position", "problem", "size", "verdict")
+
+    def __init__(self, position: int, index: int | None) -> None:
+        self.position = position
+        self.index = position if index is None else index
+        self.id = ""
+        self.name = ""
+        self.named = False  # the name is closed
+        self.fragments: list[str] = []
+        self.size = 0  # bytes of arguments
+        self.closed = False  # the dialect itself said that the call is complete
+        self.problem: str | None = None
+        self.verdict: tuple[str, CallStatus, str | None] | None = None
+
+
+class CallAssembler:
+    """The calls of one reply, by arrival. `count` is told the name of each tolerance as it is used."""
+
+    __slots__ = ("_by_id", "_by_index", "_count", "_last", "_max_bytes", "_max_calls", "_used_ids", "calls")
+
+    def __init__(
+        self, max_calls: int, max_bytes: int, count: Callable[[str], None], used_ids: Container[str] = ()
+    ) -> None:
+        self.calls: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
+        self._by_id: dict[str, PartialCall] = {}
+        self._last: PartialCall | None = None
+        self._max_calls = max_calls
+        self._max_bytes = max_bytes
+        self._count = count
+        self._used_ids = used_ids
+
+    def add(self, index: int | None, id: str | None, name: str | None, arguments: str | None, out: list[Delta]) -> None:
+        """Takes one fragment; deltas that become known by it go to `out`. Raises `Bound`."""
+        if not id and not name and index is not None:  # nearly every fragment
+            call = self._by_index.get(index)
+        else:
+            call = None
+        if call is None:
+            call = self._find(index, id, name, out)
+            if call is None:
+                return
+            if id and not call.id:
+                call.id = id
+                self._by_id.setdefault(id, call)
+            if name:
+                self._name(call, name)
+        self._last = call
+        if arguments:
+            if not call.named:
+                self._close_name(call, out)
+            call.fragments.append(arguments)
+            call.verdict = None
+            call.size += len(arguments) if arguments.isascii() else len(arguments.encode("utf-8", "surrogatepass"))
+            if call.size > self._max_bytes:
+                raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
+
+    def close_call(self, call: PartialCall, out: list[Delta]) -> None:
+        """The dialect said that this call is complete."""
+        if call.closed:
+            return
+        self._close_name(call, out)
+        call.closed = True
+        _, status, _ = self.settle(call, "tool_use")
+        out.append(CallClosed(call.position, call.id, call.name, status))
+
+    def at(self, index: int) -> PartialCall | None:
+        """The open call at a provider's index, for dialects that close calls."""
+        return self._by_index.get(index)
+
+    def finish(self, stop_reason: str | None, out: list[Delta]) -> None:
+        """The dialect's terminal mark: every name is closed and every call comes to its end."""
+        for call in self.calls:
+            if not call.closed:
+                self._close_name(call, out)
+                _, status, _ = self.settle(call, stop_reason)
+                out.append(CallClosed(call.position, call.id, call.name, status))
+
+    def tool_calls(self, stop_reason: str | None) -> tuple[ToolCall, ...]:
+        """The calls in their order: by index, equal ones by arrival. `stop_reason` is `None` for a reply that broke."""
+        made = []
+        taken: set[str] = set()
+        for call in sorted(self.calls, key=lambda c: (c.index, c.position)):
+            arguments, status, problem = self.settle(call, stop_reason)
+            id = call.id or f"call_{call.index}"
+            fresh, n = id, 1
+            while fresh in taken or (not call.id and fresh in self._used_ids):
+                n += 1
+                fresh = f"{id}_{n}"
+            taken.add(fresh)
+            made.append(
+                ToolCall(
+                    id=fresh, name=call.name, arguments=arguments, index=call.index, status=status, problem=problem
+                )
+            )
+        return tuple(made)
+
+    def settle(self, call: PartialCall, stop_reason: str | None) -> tuple[str, CallStatus, str | None]:
+        """Arguments, status and problem of a call under this stop reason. Joined and parsed once per change."""
+        if call.verdict is None:
+            call.verdict = self._judge_text(call)
+        arguments, status, problem = call.verdict
+        if status == "malformed":
+            return call.verdict
+        if stop_reason is None and not call.closed:
+            return arguments, "cut", problem or "the reply broke off before its end"
+        if call.closed or stop_reason in _TRUSTED:
+            if status == "whole" and not arguments:
+                self._count("empty_arguments")
+                return "{}", "whole", None
+            return call.verdict
+        if stop_reason not in _NEVER_WHOLE:
+            return arguments, "cut", f"the reply stopped with {stop_reason!r}, which does not say that it is complete"
+        # Stopped in the middle: only a call that another one followed is known to have come to its end.
+        if status == "whole" and arguments and call is not self._last:
+            return call.verdict
+        return arguments, "cut", f"the reply stopped ({stop_reason}) inside this call or right after it"
+
+    def _judge_text(self, call: PartialCall) -> tuple[str, CallStatus, str | None]:
+        fragments = call.fragments
+        if len(fragments) > 1 and fragments[0] == "{}":
+            self._count("placeholder_arguments")
+            del fragments[0]
+        text = "".join(fragments)
+        if call.problem is None and not (call.name and len(call.name) <= _MAX_NAME and _NAME.issuperset(call.name)):
+            call.problem = (
+                f"the call's name {call.name[:64]!r} cannot be a tool's" if call.name else "the call has no name"
+            )
+        if call.problem is not None:
+            return text, "malformed", call.problem
+        blank = text.strip()
+        if not blank or blank == "null":
+            return "", "whole", None
+        try:
+            parse_arguments(text)
+        except ArgumentsError as error:
+            again = self._resent(fragments)
+            if again is not None:
+                return again, "whole", None
+            where = f"{error.reason} at position {error.position}"
+            if is_unfinished(text):
+                return text, "cut", f"the arguments stop in the middle ({where})"
+            return text, "malformed", f"call {call.index}: {where}; the arguments end with {error.tail!r}"
+        return text, "whole", None
+
+    def _resent(self, fragments: list[str]) -> str | None:
+        """Arguments that the server sent again as they grew, or once more at the end; only when the join is no JSON."""
+        last = fragments[-1]
+        if len(fragments) < 2:
+            return None
+        try:
+            parse_arguments(last)
+        except ArgumentsError:
+            return None
+        if all(later.startswith(earlier) for earlier, later in zip(fragments, fragments[1:], strict=False)):
+            self._count("cumulative_arguments")
+        elif "".join(fragments[:-1]) == last:
+            self._count("repeated_arguments")
+        else:
+            return None
+        fragments[:] = [last]
+        return last
+
+    def _find(self, index: int | None, id: str | None, name: str | None, out: list[Delta]) -> PartialCall | None:
+        if index is not None and index >= 0:
+            call = self._by_index.get(index)
+            if call is None:
+                if index > len(self.calls):
+                    self._count("index_gap")
+                return self._open(index, out)
+            if id and call.id and id != call.id:
+                if name:
+                    self._count("same_index_new_id")
+                    return self._open(index, out)
+                self._count("changing_id")
+            return call
+        self._count("missing_index")
+        if id and id in self._by_id:
+            return self._by_id[id]
+        last = self._last
+        if name and (id or last is None or last.fragments):
+            return self._open(None, out)
+        if last is None:
+            self._count("orphan_fragment")
+        return last
+
+    def _open(self, index: int | None, out: list[Delta]) -> PartialCall:
+        if len(self.calls) >= self._max_calls:
+            raise Bound("max_calls_per_reply", self._max_calls, len(self.calls) + 1, "calls")
+        if self._last is not None:
+            self._close_name(self._last, out)
+        call = PartialCall(len(self.calls), index)
+        self.calls.append(call)
+        self._by_index[call.index] = call
+        return call
+
+    def _name(self, call: PartialCall, name: str) -> None:
+        if not call.name and not call.named:
+            call.name = name
+        elif name == call.name:
+            pass  # an equal repeat says nothing new
+        elif call.named:
+            call.problem = f"the call was first named {call.name[:64]!r} and then {name[:64]!r}"
+            call.verdict = None
+        else:
+            self._count("split_name")
+            call.name += name
+
+    def _close_name(self, call: PartialCall, out: list[Delta]) -> None:
+        if call.named:
+            return
+        call.named = True
+        if call.name:
+            out.append(CallOpened(call.position, call.id, call.name))

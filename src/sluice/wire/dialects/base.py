@@ -1,0 +1,131 @@
+"""What a dialect is: a provider's wire format, both ways.
+
+A dialect turns events into deltas through an `EventReader` that works on a `ReplyState`, and our conversation into a
+`Request`. It does no framing, no I/O and no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Literal, Protocol
+
+from sluice.errors import StreamFault
+from sluice.limits import Limits
+from sluice.values.calls import ToolSpec
+from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
+from sluice.values.messages import Conversation, Reasoning, Reply, Usage
+from sluice.values.requests import ModelOptions, Request
+from sluice.wire.assembler import CallAssembler
+from sluice.wire.sse import Event
+
+
+class Fault(Exception):
+    """Why a stream must stop here; the reader turns it into a `StreamError` with what had arrived."""
+
+    def __init__(self, kind: StreamFault, message: str, *, bound: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.kind: StreamFault = kind
+        self.bound = bound
+        self.code = code
+
+
+class ReplyState:
+    """One reply as it grows. The event reader of a dialect is the only writer."""
+
+    __slots__ = (
+        "blocks",
+        "calls",
+        "ended",
+        "events",
+        "id",
+        "model",
+        "other_choices",
+        "reasoning",
+        "reasoning_parts",
+        "stop_reason",
+        "text",
+        "text_parts",
+        "tolerances",
+        "usage",
+    )
+
+    def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = ()) -> None:
+        self.text_parts: list[str] = []
+        self.reasoning_parts: list[str] = []
+        self.text: Callable[[str], None] = self.text_parts.append if keep else _drop
+        self.reasoning: Callable[[str], None] = self.reasoning_parts.append if keep else _drop
+        self.tolerances: dict[str, int] = {}
+        self.calls = CallAssembler(limits.max_calls_per_reply, limits.max_arguments_bytes, self.tolerate, used_ids)
+        self.stop_reason: str | None = None  # set by the dialect's terminal mark and by nothing else
+        self.usage: Usage | None = None
+        self.model: str | None = None
+        self.id: str | None = None
+        self.other_choices = 0
+        self.blocks: list[Reasoning] = []
+        self.events = 0  # events that carried data, also those already counted when a fault is raised
+        self.ended = False  # nothing after this point is read
+
+    def tolerate(self, rule: str) -> None:
+        """Counts one use of a named tolerance."""
+        self.tolerances[rule] = self.tolerances.get(rule, 0) + 1
+
+    def add_text(self, text: str, out: list[Delta]) -> None:
+        """A piece of text, for the less common paths."""
+        if text:
+            self.text(text)
+            out.append(TextDelta(text))
+
+    def add_reasoning(self, text: str, out: list[Delta]) -> None:
+        """A piece of reasoning, for the less common paths."""
+        if text:
+            self.reasoning(text)
+            out.append(ReasoningDelta(text))
+
+    def reply(self, dialect: str, keep: bool, *, whole: bool) -> Reply:
+        """The reply so far. `whole` is false for a partial one: then no open call can be whole."""
+        return Reply(
+            text="".join(self.text_parts),
+            reasoning="".join(self.reasoning_parts),
+            tool_calls=self.calls.tool_calls(self.stop_reason if whole else None),
+            stop_reason=self.stop_reason,
+            usage=self.usage,
+            tolerances=dict(self.tolerances),
+            dialect=dialect,
+            model=self.model,
+            id=self.id,
+            kept=keep,
+            other_choices=self.other_choices,
+            blocks=tuple(self.blocks),
+        )
+
+
+class EventReader(Protocol):
+    """Reads the events of one reply into its state."""
+
+    def read(self, events: Sequence[Event], out: list[Delta]) -> None:
+        """Appends what becomes known to `out`. Raises `Fault`; deltas of earlier events are in `out` by then."""
+        ...
+
+    def finish(self, out: list[Delta]) -> None:
+        """End of input, with or without a terminal mark."""
+        ...
+
+
+class Dialect(Protocol):
+    """A provider's wire format. Stateless; one object serves every reply."""
+
+    name: str
+    framing: Literal["sse", "ndjson"]
+    whole_events: bool  # one event may carry a whole reply or an image
+
+    def reader(self, state: ReplyState) -> EventReader:
+        """A fresh event reader for one reply."""
+        ...
+
+    def request(self, conversation: Conversation, specs: Sequence[ToolSpec], options: ModelOptions) -> Request:
+        """The streaming request for this conversation. Only what is set is sent."""
+        ...
+
+
+def _drop(_: Any) -> None:
+    """Takes the place of `list.append` where nothing is kept."""

@@ -1,0 +1,224 @@
+"""Bytes of a reply in, deltas out, and at the end one whole `Reply` or a `StreamError`.
+
+    reader = ReplyReader("openai_chat")
+    for chunk in chunks:
+        for delta in reader.feed(chunk):
+            ...
+        if reader.ended:
+            break
+    reply = reader.close()
+
+End of input is an input, and it has an opinion: bytes that just stop are an error, never a short success (W6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable
+
+from sluice.errors import StreamError
+from sluice.limits import DEFAULT_LIMITS, KIB, Limits
+from sluice.values.deltas import Delta
+from sluice.values.messages import Reply
+from sluice.wire.assembler import Bound
+from sluice.wire.dialects import DIALECTS
+from sluice.wire.dialects.base import Dialect, Fault, ReplyState
+from sluice.wire.sse import EventDecoder, EventTooLarge
+
+_BODY_BYTES = 64 * KIB
+_HEAD = 64
+_SPACE = b" \t\r\n"
+
+
+class ReplyReader:
+    """Reads one reply of one dialect, in reads of any size, without I/O.
+
+    `dialect` is a name of `sluice.wire.DIALECTS` or a dialect of your own. With `keep=False` text and reasoning are
+    handed out but not kept (`Reply.kept` is false). `used_ids` are call ids already used in the conversation: ids that
+    have to be made up avoid them. Raises `KeyError` for an unknown dialect name.
+
+    `ended` is true once nothing more needs to be read; `terminal` once the dialect's own terminal mark was seen;
+    `events` counts events with data, so that a caller can tell keep-alives from progress.
+    """
+
+    def __init__(
+        self,
+        dialect: str | Dialect,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        keep: bool = True,
+        used_ids: Container[str] = (),
+    ) -> None:
+        self.dialect: Dialect = DIALECTS[dialect] if isinstance(dialect, str) else dialect
+        self._limits = limits
+        self._keep = keep
+        self._state = ReplyState(limits, keep=keep, used_ids=used_ids)
+        self._events = self.dialect.reader(self._state)
+        size = limits.max_whole_event_bytes if self.dialect.whole_events else limits.max_event_bytes
+        self._max_event = max(size, limits.max_arguments_bytes + 64 * KIB)
+        self._decoder = EventDecoder(self._max_event)
+        self._bytes = 0
+        self._head: bytes | None = b""  # the first bytes, until they show whether this is a stream
+        self._body: bytearray | None = None  # a body that is no stream
+        self._error: StreamError | None = None
+        self._reply: Reply | None = None
+
+    @property
+    def ended(self) -> bool:
+        """True when the reply is over or has failed: feeding more changes nothing."""
+        return self._state.ended or self._error is not None or self._reply is not None
+
+    @property
+    def terminal(self) -> bool:
+        """True once the dialect's terminal mark was seen."""
+        return self._state.stop_reason is not None
+
+    @property
+    def events(self) -> int:
+        """How many events with data were read."""
+        return self._state.events
+
+    def feed(self, chunk: bytes) -> list[Delta]:
+        """The deltas that became known by these bytes.
+
+        Raises `StreamError` when the stream cannot go on. If deltas became known before the fault they are returned and
+        the error is raised by the next call of `feed` or `close`; `ended` is true at once.
+        """
+        out: list[Delta] = []
+        if self._error is not None:
+            raise self._error
+        if self._state.ended or self._reply is not None or not chunk:
+            return out
+        over = self._bytes + len(chunk) - self._limits.max_stream_bytes
+        if over > 0:
+            chunk = chunk[: len(chunk) - over]
+        self._bytes += len(chunk)
+        try:
+            if self._head is not None:
+                chunk = self._sniff(chunk)
+            if self._body is None:
+                self._events.read(self._decoder.feed(chunk), out)
+            else:
+                self._body += chunk
+                if len(self._body) > _BODY_BYTES:
+                    raise _not_a_stream(bytes(self._body))
+            if over > 0 and not self._state.ended:
+                limit = self._limits.max_stream_bytes
+                raise Bound("max_stream_bytes", limit, self._bytes + over, "bytes")
+        except Fault as fault:
+            self._fail(fault)
+        except EventTooLarge as large:
+            self._fail(self._too_large(large))
+        except Bound as bound:
+            self._fail(Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound))
+        if self._error is not None and not out:
+            raise self._error
+        return out
+
+    def close(self) -> Reply:
+        """End of input: the whole reply. Raises `StreamError` if it is not whole. May be called again."""
+        if self._error is not None:
+            raise self._error
+        if self._reply is None:
+            try:
+                self._end()
+            except Fault as fault:
+                raise self._fail(fault) from None
+            self._reply = self._state.reply(self.dialect.name, self._keep, whole=True)
+        return self._reply
+
+    def abort(self) -> Reply:
+        """Stops reading and returns what had arrived; no open call in it is whole. The reader is in error from then on."""
+        if self._error is None:
+            self._fail(Fault("aborted", "the reply was stopped before its end"))
+        assert self._error is not None
+        return self._error.partial
+
+    def _sniff(self, chunk: bytes) -> bytes:
+        """Tells a stream from other bodies by its first byte that is no white space and no byte order mark."""
+        head = (self._head or b"") + chunk
+        bare = head.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+        if not bare and len(head) < _BODY_BYTES:
+            self._head = head
+            return b""
+        self._head = None
+        if bare[:1] in (b"{", b"[", b"<"):
+            self._body = bytearray()
+        return head
+
+    def _end(self) -> None:
+        out: list[Delta] = []
+        state = self._state
+        if self._body is not None:
+            raise _not_a_stream(bytes(self._body))
+        if self._head:
+            self._decoder.feed(self._head)
+            self._head = None
+        if not state.ended:
+            cut = self._decoder.unfinished
+            try:
+                self._events.read(self._decoder.close(), out)
+            except Fault as fault:
+                # The last event had no blank line: if it cannot be read it was cut, unless it reports an error.
+                if fault.kind == "provider_error":
+                    raise
+                raise Fault("incomplete", self._incomplete(cut)) from None
+            except Bound as bound:
+                raise Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound) from None
+        self._events.finish(out)
+        if not self.terminal:
+            if not state.events and self._decoder.strange:
+                raise Fault("not_a_stream", "the body is no event stream: its lines are no fields of one")
+            raise Fault("incomplete", self._incomplete(0))
+
+    def _incomplete(self, cut: int) -> str:
+        if not self._bytes:
+            return "the reply was empty: not one byte came"
+        where = f", in the middle of an event ({cut} bytes of it had come)" if cut else ""
+        done = "; the server said [DONE] without a finish_reason" if self._state.ended else ""
+        return (
+            f"the reply broke off after {self._state.events} events and {self._bytes} bytes{where}, "
+            f"before its terminal mark{done}"
+        )
+
+    def _too_large(self, large: EventTooLarge) -> Fault:
+        bound = "max_whole_event_bytes" if self.dialect.whole_events else "max_event_bytes"
+        message = f"the reply passed a bound: {bound} is {self._max_event} bytes, seen: {large.seen}"
+        return Fault("limit", message, bound=bound)
+
+    def _fail(self, fault: Fault) -> StreamError:
+        partial = self._state.reply(self.dialect.name, self._keep, whole=False)
+        self._error = StreamError(fault.kind, str(fault), partial, bound=fault.bound, code=fault.code)
+        return self._error
+
+
+def read_reply(chunks: Iterable[bytes], dialect: str | Dialect, limits: Limits = DEFAULT_LIMITS) -> Reply:
+    """Reads a whole reply from chunks of bytes. Raises `StreamError` if it is not whole."""
+    reader = ReplyReader(dialect, limits=limits)
+    for chunk in chunks:
+        reader.feed(chunk)
+        if reader.ended:
+            break
+    return reader.close()
+
+
+def _not_a_stream(body: bytes) -> Fault:
+    text = body[:_BODY_BYTES].decode("utf-8", "replace").strip()
+    if text.startswith("<"):
+        return Fault("not_a_stream", f"the body is a web page, not a stream: {text[:_HEAD]!r}")
+    message = None
+    code = None
+    try:
+        whole = json.loads(text)
+        error = whole.get("error", whole) if isinstance(whole, dict) else whole
+        if isinstance(error, dict):
+            message = error.get("message") or error.get("detail")
+            code = error.get("code") or error.get("type")
+        elif isinstance(error, str):
+            message = error
+    except (ValueError, RecursionError):
+        pass
+    if isinstance(message, str):
+        words = f"the server answered with plain JSON, not a stream: {message[:2000]}"
+        return Fault("not_a_stream", words, code=str(code) if code else None)
+    return Fault("not_a_stream", f"the body is plain JSON or text, not a stream: {text[:_HEAD]!r}")

@@ -1,0 +1,137 @@
+"""Strict JSON for call arguments: one function for the reader and for dispatch (W15).
+
+RFC 8259, and beyond it: an object at the top, at most 128 levels, no repeated key, no NaN or Infinity (also not as an
+overflowing number), no lone surrogate, no integer outside 64 bits (what stores and other programs can carry).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from sluice.errors import ArgumentsError
+
+MAX_DEPTH = 128
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
+_TAIL = 64
+
+# Possessive, so that a long string costs no memory for backtracking.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+
+
+class _Refused(Exception):
+    """Raised inside the parser's hooks; `needle` is text near the fault, to find its position."""
+
+    def __init__(self, reason: str, needle: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.needle = needle
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Returns the object that `text` is; raises `ArgumentsError` with reason and position if it is not a strict one.
+
+    Cost is linear in the length of `text`. Integers stay exact.
+    """
+    _check_depth(text)
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ArgumentsError(error.msg[:1].lower() + error.msg[1:], error.pos, text[-_TAIL:]) from None
+    except _Refused as error:
+        raise ArgumentsError(error.reason, max(text.rfind(error.needle), 0), text[-_TAIL:]) from None
+    if not isinstance(value, dict):
+        raise ArgumentsError("the top level is no object", 0, text[-_TAIL:])
+    _check_surrogates(text, value)
+    return value
+
+
+def is_unfinished(text: str) -> bool:
+    """True if `text` stops inside a string or an open bracket: it was cut, rather than written wrongly."""
+    bare, cut = _without_strings(text)
+    if cut:
+        return True
+    depth = 0
+    for bracket in _BRACKET.findall(bare):
+        depth += 1 if bracket in "[{" else -1
+        if depth < 0:
+            return False
+    return depth > 0
+
+
+def _without_strings(text: str) -> tuple[str, bool]:
+    cut = False
+
+    def blank(match: re.Match[str]) -> str:
+        nonlocal cut
+        cut = cut or not match.group(1)
+        return " "
+
+    return _STRING.sub(blank, text), cut
+
+
+def _check_depth(text: str) -> None:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return
+    depth = 0
+    pos = 0
+    # Strings are skipped in place, so that positions stay those of the text.
+    for match in re.finditer(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', text, re.DOTALL):
+        bracket = text[match.start()]
+        if bracket in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                pos = match.start()
+                raise ArgumentsError(f"nested deeper than {MAX_DEPTH} levels", pos, text[-_TAIL:])
+        elif bracket in "]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Refused(f"the key {key[:64]!r} is there twice", json.dumps(key, ensure_ascii=False))
+            seen.add(key)
+    return made
+
+
+def _constant(word: str) -> NoReturn:
+    raise _Refused(f"{word} is no JSON number", word)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20:
+        raise _Refused("an integer does not fit into 64 bits", digits)
+    number = int(digits)
+    if not _MIN_INT <= number <= _MAX_INT:
+        raise _Refused("an integer does not fit into 64 bits", digits)
+    return number
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise _Refused("a number is too large", digits)
+    return number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=_float, strict=True
+)
+
+
+def _check_surrogates(text: str, value: dict[str, Any]) -> None:
+    try:
+        text.encode()
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        where = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)
+        if where is None:
+            where = max(text.lower().find("\\ud"), 0)
+        raise ArgumentsError("half a surrogate pair", where, text[-_TAIL:]) from None
