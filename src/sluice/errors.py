@@ -6,6 +6,7 @@
     ├── StreamError           the provider's or the network's: a reply that did not arrive whole
     ├── TransportError        the network's or the provider's: no usable exchange at all
     ├── ArgumentsError        the model's: call arguments that are no strict JSON object (becomes a tool result)
+    ├── PathError             the model's: a path or file that the workspace wall refuses (becomes a tool result)
     ├── AuditError            the machine's: the audit log cannot be written, so nothing that changes things may run
     └── InternalError         ours: a rule of Sluice's own was broken
 
@@ -69,6 +70,18 @@ class ArgumentsError(SluiceError):
         self.reason = reason
         self.position = position
         self.tail = tail
+
+
+class PathError(SluiceError):
+    """The workspace wall refused a path, or a file behind it cannot be used. A tool turns it into a result.
+
+    `code` is one of the words listed in `sluice.tools.workspace`; `path` is the path as given, control characters shown.
+    """
+
+    def __init__(self, code: str, message: str, path: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.path = path
 
 
 class StreamError(SluiceError):
