@@ -15,6 +15,7 @@ recorded streams; where recordings contradict each other the choice is the one t
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from itertools import pairwise
 
 from sluice.errors import ArgumentsError
 from sluice.values.deltas import CallClosed, CallOpened, Delta
@@ -72,10 +73,8 @@ class CallAssembler:
 
     def add(self, index: int | None, id: str | None, name: str | None, arguments: str | None, out: list[Delta]) -> None:
         """Takes one fragment; deltas that become known by it go to `out`. Raises `Bound`."""
-        if not id and not name and index is not None:  # nearly every fragment
-            call = self._by_index.get(index)
-        else:
-            call = None
+        # Nearly every fragment has an index and nothing else.
+        call = None if id or name or index is None else self._by_index.get(index)
         if call is None:
             call = self._find(index, id, name, out)
             if call is None:
@@ -192,7 +191,7 @@ class CallAssembler:
             parse_arguments(last)
         except ArgumentsError:
             return None
-        if all(later.startswith(earlier) for earlier, later in zip(fragments, fragments[1:], strict=False)):
+        if all(later.startswith(earlier) for earlier, later in pairwise(fragments)):
             self._count("cumulative_arguments")
         elif "".join(fragments[:-1]) == last:
             self._count("repeated_arguments")

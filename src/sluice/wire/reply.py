@@ -85,8 +85,9 @@ class ReplyReader:
         the error is raised by the next call of `feed` or `close`; `ended` is true at once.
         """
         out: list[Delta] = []
-        if self._error is not None:
-            raise self._error
+        error = self._error
+        if error is not None:
+            raise error
         if self._state.ended or self._reply is not None or not chunk:
             return out
         over = self._bytes + len(chunk) - self._limits.max_stream_bytes
@@ -106,13 +107,13 @@ class ReplyReader:
                 limit = self._limits.max_stream_bytes
                 raise Bound("max_stream_bytes", limit, self._bytes + over, "bytes")
         except Fault as fault:
-            self._fail(fault)
+            error = self._fail(fault)
         except EventTooLarge as large:
-            self._fail(self._too_large(large))
+            error = self._fail(self._too_large(large))
         except Bound as bound:
-            self._fail(Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound))
-        if self._error is not None and not out:
-            raise self._error
+            error = self._fail(Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound))
+        if error is not None and not out:
+            raise error
         return out
 
     def close(self) -> Reply:

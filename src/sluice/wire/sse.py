@@ -117,7 +117,7 @@ class EventDecoder:
                 value = line[6:]
             elif not line:
                 if data is not None:
-                    events.append((event, data if type(data) is bytes else b"\n".join(data), self._id))
+                    events.append((event, data if isinstance(data, bytes) else b"\n".join(data), self._id))
                     data = None
                     size = 0
                 event = None
@@ -135,7 +135,7 @@ class EventDecoder:
                     continue
             if data is None:
                 data = value
-            elif type(data) is list:
+            elif isinstance(data, list):
                 data.append(value)
             else:
                 data = [data, value]

@@ -42,6 +42,7 @@ class ReplyState:
         "other_choices",
         "reasoning",
         "reasoning_parts",
+        "refusal",
         "stop_reason",
         "text",
         "text_parts",
@@ -61,6 +62,7 @@ class ReplyState:
         self.model: str | None = None
         self.id: str | None = None
         self.other_choices = 0
+        self.refusal: list[str] = []
         self.blocks: list[Reasoning] = []
         self.events = 0  # events that carried data, also those already counted when a fault is raised
         self.ended = False  # nothing after this point is read
@@ -95,6 +97,7 @@ class ReplyState:
             id=self.id,
             kept=keep,
             other_choices=self.other_choices,
+            refusal="".join(self.refusal),
             blocks=tuple(self.blocks),
         )
 

@@ -85,19 +85,17 @@ class _FirstChunk(_Chunk, gc=False):
 
 _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_first = msgspec.json.Decoder(_FirstChunk).decode
-_EMPTY_DELTA = _Delta()
 
 
 class ChatReader:
     """Chunks of one Chat Completions reply."""
 
-    __slots__ = ("_finished", "_held", "_named", "_refused", "_state")
+    __slots__ = ("_finished", "_held", "_named", "_state")
 
     def __init__(self, state: ReplyState) -> None:
         self._state = state
         self._named = False  # id and model are known
         self._finished = False  # calls were closed by a finish_reason
-        self._refused = False
         self._held = ""  # the first half of a surrogate pair that two events tore apart
 
     def read(self, events: Sequence[Event], out: list[Delta]) -> None:
@@ -113,10 +111,7 @@ class ChatReader:
                 return
             state.events += 1
             try:
-                if self._named and name is None:
-                    chunk = decode(data)
-                else:
-                    chunk = self._first(name, data)
+                chunk = decode(data) if self._named and name is None else self._first(name, data)
             except (msgspec.DecodeError, RecursionError):
                 odd = self._odd(name, data)
                 if odd is None:
@@ -124,7 +119,7 @@ class ChatReader:
                         return
                     continue
                 chunk = odd
-            if chunk.error is not None:
+            if chunk.error:
                 raise _provider_error(chunk.error)
             if chunk.usage is not None:
                 state.usage = _usage(chunk.usage) or state.usage
@@ -139,6 +134,10 @@ class ChatReader:
                     continue
                 delta = choice.delta
                 if delta is not None:
+                    thought = delta.reasoning_content or delta.reasoning
+                    if thought:
+                        state.reasoning(thought)
+                        emit(ReasoningDelta(thought))
                     text = delta.content
                     if text:
                         if self._held:
@@ -146,16 +145,14 @@ class ChatReader:
                         keep_text(text)
                         emit(TextDelta(text))
                     calls = delta.tool_calls
-                    if calls is not None:
+                    if calls:
                         for call in calls:
                             function = call.function
                             if function is None:
                                 add_call(call.index, call.id, None, None, out)
                             else:
                                 add_call(call.index, call.id, function.name, function.arguments, out)
-                    elif not text:
-                        self._quiet(delta, out)
-                    elif delta.reasoning_content or delta.reasoning:
+                    elif not text and not thought:
                         self._quiet(delta, out)
                 if choice.finish_reason:
                     self._finish(choice.finish_reason, out)
@@ -178,15 +175,10 @@ class ChatReader:
         return chunk
 
     def _quiet(self, delta: _Delta, out: list[Delta]) -> None:
-        """The channels beside text and calls."""
+        """The rarest channels: a refusal, and the call form of 2023."""
         state = self._state
-        reasoning = delta.reasoning_content or delta.reasoning
-        if reasoning:
-            state.reasoning(reasoning)
-            out.append(ReasoningDelta(reasoning))
         if delta.refusal:
-            self._refused = True
-            state.add_text(delta.refusal, out)
+            state.refusal.append(delta.refusal)
         call = delta.function_call
         if call is not None and (call.name or call.arguments):
             state.tolerate("legacy_function_call")
@@ -197,7 +189,7 @@ class ChatReader:
         if word == "error":
             raise Fault("provider_error", "the provider ended the reply with finish_reason 'error'")
         reason = STOP_REASONS.get(word, word)
-        if self._refused and reason == "end_turn":
+        if state.refusal and reason == "end_turn":
             reason = "refusal"
         if not self._finished:
             self._finished = True
