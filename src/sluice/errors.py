@@ -25,7 +25,8 @@ StreamFault = Literal["incomplete", "provider_error", "malformed_event", "limit"
 
 TransportFault = Literal[
     "resolve",  # the name could not be resolved
-    "connect",  # no connection: refused, unreachable, reset while connecting
+    "connect",  # no connection: unreachable, reset while connecting, a proxy that fails
+    "refused",  # nobody listens there; told apart because one retry is enough
     "tls",  # the certificate or the handshake failed
     "connect_timeout",
     "first_byte_timeout",
