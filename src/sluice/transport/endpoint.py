@@ -104,7 +104,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_headers(headers: Iterable[tuple[str, str]]) -> None:
-    """Raises `ConfigurationError` for a header that could not stand on one line; its value may be secret and is not shown."""
+    """Raises `ConfigurationError` for a header that could not stand on one line; its value is not shown."""
     for name, value in headers:
         if not _HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"header name {one_line(name, 40)!r} is not usable; use letters, digits and '-'")

@@ -1,8 +1,8 @@
 """HTTP by libcurl's multi-socket interface on the running asyncio loop. No threads of ours, no sockets of ours.
 
 One `CurlLoop` holds one multi handle for one event loop. Callbacks of curl only queue bytes and wake a reader. A body
-that nobody reads is paused, and that is the back-pressure. All time limits but libcurl's own outer ones are kept here, by one lazy
-timer a stream that looks at the time of the last byte (libcurl's low-speed limit fires seconds late or not at all).
+that nobody reads is paused, and that is the back-pressure. Time limits are kept here, by one lazy timer a stream that
+looks at the time of the last byte (libcurl's low-speed limit fires seconds late or not at all).
 
 **Names that do not resolve.** libcurl resolves names in threads of its own (the wheels are built without c-ares), and
 `curl_multi_cleanup` joins them: with a name server that never answers it was measured to block for 9.8 s, also at
@@ -27,6 +27,7 @@ from sluice.errors import InternalError, TransportError
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.transport.endpoint import Endpoint, ca_bundle
 from sluice.transport.faults import fault_of
+from sluice.transport.patience import Patience
 from sluice.values.requests import Request
 
 QUEUED_BYTES = 256 * 1024  # bytes waiting for a reader before curl is told to pause; a few hundred typical events
@@ -153,13 +154,10 @@ class HttpExchange:
         self._queue: list[bytes] = []
         self._queued = 0
         self._seen = 0
-        self._paused = False
         self._failure: TransportError | None = None
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
-        self._begun_at = driver.loop.time()
-        self._sent_at: float | None = None
-        self._byte_at: float | None = None
+        self._patience = Patience(limits, endpoint.where, driver.loop.time(), loopback=endpoint.loopback)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = math.inf
 
@@ -196,7 +194,7 @@ class HttpExchange:
         data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
         self._queue.clear()
         self._queued = 0
-        if self._paused:
+        if self._patience.paused:
             self._resume()
         return data
 
@@ -223,7 +221,9 @@ class HttpExchange:
         """The error for a libcurl code that ended this transfer."""
         os_errno = int(self._curl.getinfo(pycurl.OS_ERRNO)) if self._curl is not None else 0
         said = self._endpoint.redact(detail)
-        return fault_of(code, said, self._endpoint.where, os_errno=os_errno, connected=self._sent_at is not None)
+        return fault_of(
+            code, said, self._endpoint.where, os_errno=os_errno, connected=self._patience.sent_at is not None
+        )
 
     async def _wait(self) -> None:
         if self._waiter is not None:
@@ -240,8 +240,8 @@ class HttpExchange:
 
     def _resume(self) -> None:
         """Lets curl go on. The time spent paused was ours, not the server's."""
-        self._paused = False
-        self._byte_at = self._driver.loop.time()
+        self._patience.paused = False
+        self._patience.byte_at = self._driver.loop.time()
         self._arm()
         if self._curl is not None:
             try:
@@ -256,12 +256,12 @@ class HttpExchange:
         return 0
 
     def _on_connected(self, *_: object) -> int:
-        self._sent_at = self._driver.loop.time()
+        self._patience.sent_at = self._driver.loop.time()
         return pycurl.PREREQFUNC_OK
 
     def _on_header(self, line: bytes) -> None:
-        if self.status:
-            return  # trailers after the body
+        if self.status or self._patience.sent_at is None:
+            return  # trailers after the body; a proxy's answer to CONNECT
         text = line.decode("latin-1").rstrip("\r\n")
         if text.startswith("HTTP/"):
             self._pending_headers = {":status": text.split(" ", 2)[1] if " " in text else "0"}
@@ -279,7 +279,7 @@ class HttpExchange:
 
     def _on_body(self, data: bytes) -> int | None:
         if self._queued >= QUEUED_BYTES:
-            self._paused = True
+            self._patience.paused = True
             return pycurl.WRITEFUNC_PAUSE
         self._seen += len(data)
         if self._seen > self._limits.max_stream_bytes:
@@ -288,8 +288,8 @@ class HttpExchange:
                 "too_large", f"the body passed max_stream_bytes: {bound} bytes allowed, {self._seen} seen"
             )
             return 0  # curl ends the transfer; this failure stays the first
-        first = self._byte_at is None
-        self._byte_at = self._driver.loop.time()
+        first = self._patience.byte_at is None
+        self._patience.byte_at = self._driver.loop.time()
         if first:
             self._arm()
         self._queue.append(data)
@@ -300,7 +300,7 @@ class HttpExchange:
     # -- one lazy timer: it is set for the earliest limit and looks again when it fires
 
     def _arm(self) -> None:
-        when = self._deadline()[0]
+        when = self._patience.deadline()
         if when < self._armed_for and not self._ended:
             if self._timer is not None:
                 self._timer.cancel()
@@ -310,41 +310,10 @@ class HttpExchange:
     def _check_time(self) -> None:
         self._timer = None
         self._armed_for = math.inf
-        when, failure = self._deadline()
-        if self._driver.loop.time() >= when:
-            self.end(failure)
+        if self._driver.loop.time() >= self._patience.deadline():
+            self.end(self._patience.error())
         else:
             self._arm()
-
-    def _deadline(self) -> tuple[float, TransportError]:
-        """The time on the loop at which the current phase is too long, and the error it then is."""
-        where, limits = self._endpoint.where, self._limits
-        if self._paused:
-            when, failure = math.inf, TransportError("idle_timeout", "")
-        elif self._byte_at is not None:
-            when = self._byte_at + limits.idle_seconds
-            failure = TransportError(
-                "idle_timeout", f"{where} sent nothing for {limits.idle_seconds:g} s in the middle of its answer"
-            )
-        elif self._sent_at is not None:
-            local = self._endpoint.loopback
-            allowed = limits.first_byte_loopback_seconds if local else limits.first_byte_seconds
-            when = self._sent_at + allowed
-            name = "first_byte_loopback_seconds" if local else "first_byte_seconds"
-            failure = TransportError(
-                "first_byte_timeout", f"{where} sent nothing for {allowed:g} s; raise {name} if the model needs longer"
-            )
-        else:
-            when = self._begun_at + limits.connect_seconds
-            failure = TransportError(
-                "connect_timeout",
-                f"no connection to {where} within {limits.connect_seconds:g} s; check the base URL, name server and network",
-            )
-        total = limits.total_seconds
-        if total is not None and self._begun_at + total < when:
-            when = self._begun_at + total
-            failure = TransportError("total_timeout", f"the whole answer took longer than total_seconds ({total:g} s)")
-        return when, failure
 
 
 class HttpTransport:
@@ -424,7 +393,6 @@ class HttpTransport:
         curl.setopt(pycurl.USERAGENT, "sluice")
         curl.setopt(pycurl.ACCEPT_ENCODING, "gzip, deflate")
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
-        curl.setopt(pycurl.SUPPRESS_CONNECT_HEADERS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.TCP_NODELAY, 1)
         curl.setopt(pycurl.TCP_KEEPALIVE, 1)
