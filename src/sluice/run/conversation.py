@@ -1,0 +1,53 @@
+"""The conversation of a session as it is sent: what is stored, the system text before it, what a hook adds for one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluice.errors import ArgumentsError
+from sluice.values.calls import ToolSpec
+from sluice.values.messages import AssistantMessage, Conversation, Message, SystemMessage, ToolCall, UserMessage
+from sluice.values.ports import Store
+from sluice.wire import parse_arguments
+
+_SUBJECT_CHARACTERS = 2000
+
+
+class Talk:
+    """Messages in order. What is added is stored first; shrinking changes only what is sent, never what is stored."""
+
+    def __init__(self, system: str, store: Store, history: Conversation = ()) -> None:
+        self._system = system
+        self._store = store
+        self.messages: Conversation = history
+        self.extra: tuple[UserMessage, ...] = ()
+        self.call_ids: set[str] = {call.id for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls}
+
+    async def begin(self, run: str, prompt: UserMessage) -> None:
+        """Stores the prompt that a run answers."""
+        await self._store.started(run, prompt)
+        self.messages = (*self.messages, prompt)
+
+    async def add(self, run: str, message: Message) -> str:
+        """Stores one message and makes it part of what is sent; returns its id."""
+        id = await self._store.append(run, message)
+        self.messages = (*self.messages, message)
+        if isinstance(message, AssistantMessage):
+            self.call_ids.update(call.id for call in message.tool_calls)
+        return id
+
+    def to_send(self) -> Conversation:
+        """What goes into the next request."""
+        system = (SystemMessage(self._system),) if self._system else ()
+        return (*system, *self.messages, *self.extra)
+
+    def subject(self, call: ToolCall, specs: Sequence[ToolSpec]) -> str | None:
+        """The argument that says what a call will touch, for people to look at; `None` if it cannot be told."""
+        spec = next((s for s in specs if s.name == call.name), None)
+        if spec is None or spec.subject is None:
+            return None
+        try:
+            value = parse_arguments(call.arguments).get(spec.subject)
+        except ArgumentsError:
+            return None
+        return value[:_SUBJECT_CHARACTERS] if isinstance(value, str) else None

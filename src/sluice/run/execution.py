@@ -1,0 +1,89 @@
+"""The execution commit (P14): what must be true and on disk before a tool starts."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from sluice.errors import AuditError
+from sluice.limits import Limits
+from sluice.values.calls import AllowedCall, Category, ToolSpec
+from sluice.values.ports import Audit, Cancel, Clock, Store, ToolExecutor
+from sluice.values.results import ToolResult, failed
+
+_MINUTE_NS = 60_000_000_000
+
+
+class Execution:
+    """Commits and runs allowed calls. One object serves a whole agent, so that rates hold across runs."""
+
+    def __init__(self, executor: ToolExecutor, audit: Audit, store: Store, clock: Clock, limits: Limits) -> None:
+        self._executor = executor
+        self._audit = audit
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._started: dict[Category, deque[int]] = {}
+
+    async def commit(self, call: AllowedCall, spec: ToolSpec) -> ToolResult | None:
+        """Records the start of a call. A result means that it must not start, and says why; `None` that it may.
+
+        In order: the rate of its category, a known timeout, the audit line on disk, the store. If the audit cannot be
+        written a read-only call may still run; nothing that changes or executes anything may.
+        """
+        if self._too_often(spec.category):
+            rate = self._limits.max_calls_per_minute
+            message = f"more than {rate} {spec.category} calls in a minute (max_calls_per_minute)"
+            return failed(call.tool, "rate_limited", message, failure="fatal")
+        if spec.timeout_seconds <= 0:
+            return failed(
+                call.tool, "no_timeout", "the tool declares no timeout, so it was not started", failure="fatal"
+            )
+        try:
+            self._audit.record(
+                "call_started",
+                run=call.key.run,
+                turn=call.key.turn,
+                position=call.key.position,
+                tool=call.tool,
+                category=spec.category,
+                digest=call.verdict.digest,
+                rule=call.verdict.rule,
+                timeout_seconds=spec.timeout_seconds,
+                arguments=call.arguments,
+            )
+        except AuditError as error:
+            if spec.category != "read_only":
+                message = f"{error}; nothing that changes or executes anything runs without its record"
+                return failed(call.tool, "audit_unavailable", message, failure="fatal")
+        await self._store.call_started(call)
+        return None
+
+    async def run(self, call: AllowedCall, cancel: Cancel) -> ToolResult:
+        """Runs a committed call; its end is recorded before this returns, whatever the run does by then."""
+        result = await self._executor.run(call, cancel)
+        await self._store.call_ended(call, result)
+        self.note("call_ended", call.key.run, call.key.turn, call.key.position, call.tool, result)
+        return result
+
+    def note(self, event: str, run: str, turn: int, position: int, tool: str, result: ToolResult) -> None:
+        """An audit line about a call's end or refusal. One that cannot be written is not lost quietly: nothing that
+        changes anything will start after it, as `commit` meets the same fault."""
+        code = result.error.code if result.error else None
+        fields = {"run": run, "turn": turn, "position": position, "tool": tool, "status": result.status, "code": code}
+        try:
+            self._audit.record(event, **fields)
+        except AuditError:
+            return
+
+    def _too_often(self, category: Category) -> bool:
+        rate = self._limits.max_calls_per_minute
+        if rate is None:
+            return False
+        now = self._clock.monotonic_ns()
+        starts = self._started.setdefault(category, deque())
+        while starts and now - starts[0] > _MINUTE_NS:
+            starts.popleft()
+        if len(starts) >= rate:
+            return True
+        starts.append(now)
+        return False

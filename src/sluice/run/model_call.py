@@ -1,0 +1,145 @@
+"""One model call: attempts at an exchange, each read by a reader of its own.
+
+Nothing is tried again once a delta was shown (T2): what a person has seen is never taken back by a second answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container
+from typing import Protocol
+
+import msgspec
+
+from sluice.errors import StreamError, TransportError
+from sluice.limits import Limits
+from sluice.transport.retry import next_wait
+from sluice.transport.status import error_of, is_success
+from sluice.values.deltas import Delta
+from sluice.values.messages import Reply
+from sluice.values.ports import Clock, Transport
+from sluice.values.requests import Request
+from sluice.wire import ReplyReader
+from sluice.wire.dialects.base import Dialect
+
+
+class ReplyWatcher(Protocol):
+    """Who is told what arrives. A watcher that raises stops the reply; its error comes out of `ModelCall.run`."""
+
+    async def deltas(self, deltas: list[Delta]) -> None:
+        """What one read of the body made known; never empty."""
+        ...
+
+    async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
+        """Attempt number `attempt` failed before anything was shown; another one follows after `seconds`."""
+        ...
+
+
+class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call that failed for good. `kind` is a `StreamFault` or a `TransportFault`.
+
+    `partial` is what had arrived if anything of it was shown, else `None`. `bound` names the limit that was passed.
+    """
+
+    kind: str
+    message: str
+    partial: Reply | None = None
+    bound: str | None = None
+
+
+class ModelCall:
+    """Attempts at one request. `run` may be called once; `stop` may be called at any time."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        dialect: Dialect,
+        request: Request,
+        watcher: ReplyWatcher,
+        *,
+        limits: Limits,
+        clock: Clock,
+        random: Callable[[], float],
+        used_ids: Container[str] = (),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._transport = transport
+        self._dialect = dialect
+        self._request = request
+        self._watcher = watcher
+        self._limits = limits
+        self._clock = clock
+        self._random = random
+        self._used_ids = used_ids
+        self._sleep = sleep
+        self._shown = False
+        self._reader = self._new_reader()
+
+    async def run(self) -> Reply | BrokenReply:
+        """The whole reply, or why there is none. Being cancelled closes the connection and answers kind `aborted`.
+
+        Raises only what the watcher raised.
+        """
+        attempt = 0
+        try:
+            while True:
+                attempt += 1
+                self._reader = self._new_reader()
+                try:
+                    return await self._attempt(self._reader)
+                except (TransportError, StreamError) as error:
+                    if self._shown:
+                        return self._broken(error)
+                    wait = next_wait(error, attempt, self._limits, random=self._random())
+                    if wait is None:
+                        return self._broken(error)
+                    await self._watcher.waiting(attempt, wait, str(error))
+                await self._sleep(wait)
+        except asyncio.CancelledError:
+            partial = self._reader.abort() if self._shown else None
+            return BrokenReply(kind="aborted", message="the reply was stopped", partial=partial)
+
+    async def _attempt(self, reader: ReplyReader) -> Reply:
+        exchange = await self._transport.send(self._request)
+        try:
+            if not is_success(exchange.status):
+                raise await error_of(exchange, self._limits)
+            alive = self._clock.monotonic_ns()
+            while not reader.ended:
+                try:
+                    chunk = await exchange.read()
+                except TransportError:
+                    if reader.terminal:  # the reply is whole; what broke is only its farewell
+                        return reader.close()
+                    raise
+                if not chunk:
+                    break
+                before = reader.events
+                deltas = reader.feed(chunk)
+                if deltas:
+                    self._shown = True
+                    await self._watcher.deltas(deltas)
+                if reader.events != before:
+                    alive = self._clock.monotonic_ns()
+                elif self._clock.monotonic_ns() - alive > self._limits.keepalive_seconds * 1e9:
+                    raise TransportError(
+                        "idle_timeout",
+                        f"the server sent only keep-alives for {self._limits.keepalive_seconds:g} s (keepalive_seconds)",
+                    )
+            return reader.close()
+        finally:
+            await exchange.close()
+
+    def _new_reader(self) -> ReplyReader:
+        return ReplyReader(self._dialect, limits=self._limits, used_ids=self._used_ids)
+
+    def _broken(self, error: TransportError | StreamError) -> BrokenReply:
+        if isinstance(error, StreamError):
+            partial = error.partial if self._shown else None
+            return BrokenReply(kind=error.kind, message=str(error), partial=partial, bound=error.bound)
+        if error.kind == "too_large":
+            partial = self._reader.abort() if self._shown else None
+            return BrokenReply(kind="limit", message=str(error), partial=partial, bound="max_stream_bytes")
+        if self._shown:
+            return BrokenReply(kind="incomplete", message=str(error), partial=self._reader.abort())
+        return BrokenReply(kind=error.kind, message=str(error))

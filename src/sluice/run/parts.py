@@ -1,0 +1,95 @@
+"""What an agent is made of, and the plain implementations of the smallest ports."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sluice.limits import Limits
+from sluice.policy.rules import Policy
+from sluice.values.calls import ToolSpec
+from sluice.values.messages import AssistantMessage, Conversation, UserMessage
+from sluice.values.ports import Approver, Audit, Clock, Hooks, Ids, Store, ToolExecutor, Transport
+from sluice.values.requests import ModelOptions
+from sluice.values.results import ToolResult
+from sluice.wire.dialects.base import Dialect
+
+
+class SystemClock:
+    """Implements `values.ports.Clock` with the system's clocks."""
+
+    def monotonic_ns(self) -> int:
+        """See `Clock.monotonic_ns`."""
+        return time.monotonic_ns()
+
+    def now(self) -> float:
+        """See `Clock.now`."""
+        return time.time()
+
+
+class RandomIds:
+    """Implements `values.ports.Ids` with random ids."""
+
+    def new(self, kind: str) -> str:
+        """See `Ids.new`."""
+        return f"{kind}_{uuid.uuid4().hex[:16]}"
+
+
+class NoHooks:
+    """Implements `values.ports.Hooks` by doing nothing; derive from it and override what you need."""
+
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+        """See `Hooks.prepare_turn`."""
+        return ()
+
+    async def text(self, turn: int, text: str) -> None:
+        """See `Hooks.text`."""
+
+    async def reasoning(self, turn: int, text: str) -> None:
+        """See `Hooks.reasoning`."""
+
+    async def reasoning_ended(self, turn: int) -> None:
+        """See `Hooks.reasoning_ended`."""
+
+    async def call(self, turn: int, spec: ToolSpec, arguments: str) -> str | None:
+        """See `Hooks.call`."""
+        return None
+
+    async def result(self, turn: int, result: ToolResult) -> None:
+        """See `Hooks.result`."""
+
+    async def turn_finished(self, turn: int, message: AssistantMessage, cost: float | None) -> None:
+        """See `Hooks.turn_finished`."""
+
+    async def stop_when(self, turn: int) -> str | None:
+        """See `Hooks.stop_when`."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Everything an agent works with. `run/wiring.py` makes one from settings; an embedder may make its own.
+
+    `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked.
+    """
+
+    transport: Transport
+    dialect: Dialect
+    options: ModelOptions
+    executor: ToolExecutor
+    policy: Policy
+    store: Store
+    audit: Audit
+    limits: Limits
+    system_prompt: str
+    workspace: str
+    mode: str = "real"
+    hooks: Hooks = field(default_factory=NoHooks)
+    approver: Approver | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=RandomIds)
+    random: Callable[[], float] = random.random
+    window_tokens: int | None = None

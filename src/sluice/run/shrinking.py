@@ -1,0 +1,100 @@
+"""Makes the conversation that is sent smaller (L10). What is stored stays as it is.
+
+In order, until it fits: old tool results are shortened, then everything but the last exchange is replaced by the model's
+own summary. A call is never parted from its result, and a summary that is empty, failed or no smaller is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from sluice.run.conversation import Talk
+from sluice.run.model_call import ModelCall
+from sluice.run.parts import Parts
+from sluice.values.deltas import Delta
+from sluice.values.messages import AssistantMessage, Conversation, Reply, SystemMessage, ToolMessage, Usage, UserMessage
+
+_KEPT_RESULT = 1024  # characters of an old result that stay
+_KEPT_EXCHANGES = 2  # the last replies, with their results, that are never touched
+
+_ASK = (
+    "The conversation is about to be cut because it is too long. Write down what is needed to go on without it: the "
+    "user's task in full, what was done and found so far with the names of files and functions, what is still to do. "
+    "Write nothing else and call no tool."
+)
+_MARK = "[Summary of the conversation so far, written by the model because it became too long]\n"
+
+
+class _Unwatched:
+    async def deltas(self, deltas: list[Delta]) -> None:
+        return None
+
+    async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
+        return None
+
+
+async def shrink(talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes: int | None) -> tuple[bool, Usage]:
+    """Shrinks what `talk` sends; returns whether it got smaller (and fits, if `max_bytes` is known) and what it cost.
+
+    `measure` returns the size in bytes of the request as it would be sent now. On failure the conversation is as before.
+    """
+    before, original = measure(), talk.messages
+    goal = before - 1 if max_bytes is None else max_bytes
+    talk.messages = _shortened(original)
+    if measure() <= goal:
+        return True, Usage()
+    summary, usage = await _summary(talk, parts)
+    cut = _last_exchanges(talk.messages)
+    if summary and cut > 0:
+        talk.messages = (UserMessage(_MARK + summary, origin="host"), *talk.messages[cut:])
+        if measure() < before and measure() <= goal:
+            return True, usage
+    talk.messages = original
+    return False, usage
+
+
+def _shortened(messages: Conversation) -> Conversation:
+    """Old results with their middle left out."""
+    cut = _last_exchanges(messages)
+    return tuple(
+        msgspec.structs.replace(m, content=_short(m.content)) if i < cut and isinstance(m, ToolMessage) else m
+        for i, m in enumerate(messages)
+    )
+
+
+def _short(content: str) -> str:
+    if len(content) <= _KEPT_RESULT:
+        return content
+    half = _KEPT_RESULT // 2
+    return f"{content[:half]}\n[{len(content) - _KEPT_RESULT} characters left out]\n{content[-half:]}"
+
+
+def _last_exchanges(messages: Conversation) -> int:
+    """Where the part that is never touched begins: always at a reply or a user's message, so no result loses its call."""
+    replies = [i for i, m in enumerate(messages) if isinstance(m, AssistantMessage)]
+    return replies[-_KEPT_EXCHANGES] if len(replies) >= _KEPT_EXCHANGES else 0
+
+
+async def _summary(talk: Talk, parts: Parts) -> tuple[str, Usage]:
+    """The model's summary, or `""` for any reply that is not one."""
+    system = tuple(m for m in talk.to_send() if isinstance(m, SystemMessage))
+    conversation = (*system, *talk.messages, UserMessage(_ASK, origin="host"))
+    request = parts.dialect.request(conversation, (), parts.options)
+    call = ModelCall(
+        parts.transport,
+        parts.dialect,
+        request,
+        _Unwatched(),
+        limits=parts.limits,
+        clock=parts.clock,
+        random=parts.random,
+    )
+    answer = await call.run()
+    if not isinstance(answer, Reply):
+        return "", Usage()
+    usage = answer.usage or Usage(
+        input_tokens=len(request.body) // 4, output_tokens=len(answer.text) // 4, estimated=True
+    )
+    return (answer.text.strip() if answer.stop_reason == "end_turn" and not answer.tool_calls else ""), usage

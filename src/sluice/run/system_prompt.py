@@ -1,0 +1,58 @@
+"""The system prompt: words from `prompt.md`, facts of this run filled in."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Sequence
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+
+from sluice.errors import ConfigurationError
+
+_MAX_BYTES = 256 * 1024
+_BRANCH = re.compile(r"ref: refs/heads/([\w./-]{1,200})\s*\Z")
+
+
+def system_prompt(*, workspace: str, today: date, blocked: Sequence[str], file: str | None = None) -> str:
+    """The system text of a run. `file` replaces our own words as they stand, nothing filled in.
+
+    `blocked` holds words such as `changing files (--allow-mutating-tools)`. Raises `ConfigurationError` for a file that
+    cannot be read, is no UTF-8, or is larger than 256 KiB.
+    """
+    if file is not None:
+        return _own(file)
+    text = files("sluice.run").joinpath("prompt.md").read_text("utf-8")
+    facts = {
+        "date": today.isoformat(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "workspace": workspace,
+        "git": git_state(Path(workspace)),
+        "blocked": "; ".join(blocked) if blocked else "nothing",
+    }
+    return re.sub(r"\{(\w+)\}", lambda m: facts.get(m[1], m[0]), text)
+
+
+def git_state(workspace: Path) -> str:
+    """The branch by name, read from `.git/HEAD` without running git (which would run what the repository configures)."""
+    try:
+        head = (workspace / ".git" / "HEAD").read_bytes()[:512].decode("utf-8", "replace")
+    except NotADirectoryError:
+        return "a linked worktree or submodule"
+    except OSError:
+        return "not a git repository"
+    branch = _BRANCH.match(head)
+    return f"on branch {branch[1]}" if branch else "a repository with a detached HEAD"
+
+
+def _own(file: str) -> str:
+    try:
+        raw = Path(file).read_bytes()
+        if len(raw) > _MAX_BYTES:
+            raise ConfigurationError(f"--system-prompt-file {file!r} is larger than {_MAX_BYTES} bytes")
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--system-prompt-file {file!r} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--system-prompt-file {file!r} is no UTF-8 text") from None
