@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sluice.errors import InternalError
 
+End = tuple[str, str]
+"""How a run ends: outcome, and one line of message (may be empty)."""
+
 COMPLETED = "completed"
 FAILED = "failed"
 INCOMPLETE = "incomplete"
