@@ -14,7 +14,6 @@ MAX_NAME_BYTES = 255  # bytes of one component: NAME_MAX of the usual file syste
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_SPILL_HANDLE = re.compile(r"spill:(\d{1,9})")
 
 
 def visible(text: str) -> str:
@@ -23,12 +22,6 @@ def visible(text: str) -> str:
     if shown.isprintable():
         return shown
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
-
-
-def spill_number(path: str) -> int | None:
-    """N if `path` is the handle `spill:N` of a spilled result, else None."""
-    match = _SPILL_HANDLE.fullmatch(path)
-    return int(match[1]) if match else None
 
 
 def relative_parts(path: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Codes of `PathError`, all of them things that a model can act on:
 
 - the path's words: `empty_path`, `nul_in_path`, `not_utf8`, `absolute_path`, `home_path`, `uri_path`, `parent_path`,
-  `path_too_long`, `control_in_path`;
+  `path_too_long`, `control_in_path`, `spill_handle`;
 - what stands there: `not_found`, `exists`, `is_directory`, `not_directory`, `not_regular`, `symlink`,
   `outside_workspace`, `hard_link`, `too_large`, `protected`, `permission`, `busy`;
 - what happened since: `stale`;
@@ -27,6 +27,7 @@ import msgspec
 from sluice.errors import ConfigurationError, PathError
 from sluice.tools import beneath, protected, replacing
 from sluice.tools.relative_path import file_parts, relative_parts, visible
+from sluice.tools.spill import spill_number
 from sluice.values.ports import Journal
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -141,6 +142,8 @@ class Workspace:
     def writable_parts(self, path: str) -> tuple[str, ...]:
         """The components of a path that may be written by its name; raises `PathError` (`protected` and the words)."""
         parts = file_parts(path)
+        if spill_number(path) is not None:
+            raise PathError("spill_handle", f"{path} is the handle of a kept output; it can only be read", path)
         found = protected.protection("/".join(parts), self._private)
         if found is None or found.group in self._allowed:
             return parts
