@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sluice.policy.decide import blocked_result, judge
+from sluice.policy.rules import blocked_categories
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution
 from sluice.run.model_call import BrokenReply, ModelCall
@@ -68,7 +69,8 @@ class Carrier:
         """Stores the prompt and says that the run begins."""
         parts = self._parts
         specs = parts.executor.specs()
-        blocked = sorted({s.category for s in specs if not parts.policy.may_run(s)})
+        offered = {s.category for s in specs}
+        blocked = [c for c in blocked_categories(parts.policy) if c in offered]
         await self._talk.begin(self.run, prompt)
         await self._emit(
             n.RunStarted(
@@ -311,8 +313,8 @@ class Carrier:
         if not command.granted:
             words = await self._parts.hooks.call(key.turn, spec, call.arguments)
             if words is not None:
-                result = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
-                await self._judged(command, "deny", "hook", result)
+                refusal = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
+                await self._judged(command, "deny", "hook", refusal)
                 return
         grant = Grant(key, command.digest) if command.granted else None
         verdict = judge(spec, key, command.digest, call.arguments, self._parts.policy, grant=grant)

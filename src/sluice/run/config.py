@@ -26,6 +26,8 @@ from sluice.values.requests import ModelOptions
 PROJECT_FILE = Path(".sluice") / "config.toml"
 PREFIXES = ("NCA_", "SLUICE_")  # the later one wins
 
+FILES = ("mock_fixture", "record", "replay", "system_prompt_file")  # keys that name a file, made absolute
+
 Found = dict[str, tuple[Any, str]]
 """Values by key, each with the words that say where it came from."""
 
@@ -34,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told from outside, apart from the prompt. Its `repr` holds no secret.
 
     `tools` is `None` for all tools, else the only names to offer; `exclude_tools` and `no_tools` take away from them.
-    Paths are as given until `open_workspace` has made the workspace absolute.
+    After `load` the files are absolute; the workspace is so once `open_workspace` has been through it.
     """
 
     workspace: str = "."
@@ -127,8 +129,11 @@ def load(
     low = _narrowed(low, workspace / PROJECT_FILE, file, warnings)
     found = {**low, **high}
     _fall_back_to_openai_key(found, environ)
+    for name in FILES:
+        if name in found and found[name][0] is not None:
+            found[name] = (str(_path(cwd, found[name][0])), found[name][1])
     settings = _settings(found)
-    _check(settings, cwd, warnings)
+    _check(settings, warnings)
     origins = {key: found[key][1] if key in found else "default" for key in keys()}
     return Loaded(settings=settings, origins=origins, warnings=warnings)
 
@@ -338,7 +343,7 @@ def _settings(found: Found) -> Settings:
     return Settings(**values, limits=msgspec.structs.replace(DEFAULT_LIMITS, **bounds))
 
 
-def _check(settings: Settings, cwd: Path, warnings: list[str]) -> None:
+def _check(settings: Settings, warnings: list[str]) -> None:
     if settings.mode == "mock" and not settings.mock_fixture and not settings.replay:
         raise ConfigurationError("mode mock needs a fixture: add --mock-fixture FILE")
     if settings.mock_fixture and settings.mode != "mock":
@@ -347,7 +352,7 @@ def _check(settings: Settings, cwd: Path, warnings: list[str]) -> None:
         given = getattr(settings, name)
         if given is None:
             continue
-        path = _path(cwd, given)
+        path = Path(given)
         try:
             path.stat()
         except (OSError, ValueError) as error:

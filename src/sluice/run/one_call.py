@@ -1,0 +1,57 @@
+"""The facade behind `sluice tool`: one call through schema, policy, commit and executor, as in a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from sluice.errors import PathError
+from sluice.policy.decide import blocked_result, judge
+from sluice.run.config import Settings
+from sluice.run.execution import Execution
+from sluice.run.parts import RandomIds, SystemClock
+from sluice.run.wiring import make_policy, open_tools, state_folder
+from sluice.session.audit import AuditLog
+from sluice.session.memory import MemoryStore
+from sluice.values.calls import AllowedCall, CallKey, call_digest
+from sluice.values.results import ToolResult, failed
+
+OK, FAILED, UNUSABLE, BLOCKED = 0, 1, 2, 4
+
+
+def one_call(settings: Settings, name: str, arguments: str, seen: Sequence[str] = ()) -> tuple[int, ToolResult]:
+    """Runs one call in `settings.workspace` and returns exit code and result.
+
+    `seen` are workspace files that count as read, with the bytes they hold now. Exit codes: 0 ok, 1 failed, 2 unknown
+    tool or unusable arguments, 4 blocked. A key press (`KeyboardInterrupt`) ends the tool and passes on.
+    """
+    return asyncio.run(_one_call(settings, name, arguments, seen))
+
+
+async def _one_call(settings: Settings, name: str, arguments: str, seen: Sequence[str]) -> tuple[int, ToolResult]:
+    async with AsyncExitStack() as stack:
+        workspace, seen_files, executor = open_tools(settings, stack)
+        spec = executor.check(name, arguments)
+        if isinstance(spec, ToolResult):
+            return UNUSABLE, spec
+        for path in seen:
+            try:
+                seen_files.mark(path, workspace.read(path, max_bytes=settings.limits.max_file_bytes).digest)
+            except PathError as error:
+                return UNUSABLE, failed(name, error.code, f"--seen: {error}", path=error.path, status="invalid")
+        audit = AuditLog(state_folder() / "audit.jsonl")
+        stack.callback(audit.close)
+        execution = Execution(executor, audit, MemoryStore(), SystemClock(), settings.limits)
+        key = CallKey(RandomIds().new("call"), 1, 0)
+        verdict = judge(spec, key, call_digest(name, arguments), arguments, make_policy(settings, ask=False))
+        if verdict.decision != "allow":
+            result = blocked_result(spec, verdict)
+            execution.note("call_refused", key.run, key.turn, key.position, name, result)
+            return BLOCKED, result
+        call = AllowedCall(key=key, tool=name, arguments=arguments, verdict=verdict)
+        refusal = await execution.commit(call, spec)
+        if refusal is not None:
+            return FAILED, refusal
+        result = await execution.run(call, asyncio.Event())
+        return (OK if result.ok else FAILED), result

@@ -1,0 +1,175 @@
+"""The only place that constructs: settings in, an agent out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sluice.errors import ConfigurationError
+from sluice.policy.rules import Policy, blocked_categories
+from sluice.run.agent import Agent
+from sluice.run.config import Settings
+from sluice.run.conversation import Talk
+from sluice.run.parts import NoHooks, Parts
+from sluice.run.system_prompt import system_prompt
+from sluice.session.audit import AuditLog
+from sluice.session.memory import MemoryStore
+from sluice.tools.builtin import default_tools
+from sluice.tools.registry import Executor, Registry, ToolContext
+from sluice.tools.seen import SeenFiles
+from sluice.tools.spill import Spill
+from sluice.tools.workspace import Workspace
+from sluice.values.calls import Category
+from sluice.values.messages import UserMessage
+from sluice.values.ports import Approver, Cancel, Hooks, Store, Transport
+from sluice.wire.dialects import DIALECTS
+from sluice.wire.dialects.base import Dialect
+
+_BLOCKED_WORDS: dict[Category, str] = {
+    "read_only": "reading files",
+    "mutating": "changing files (the user can allow it with --allow-mutating-tools)",
+    "execution": "running commands (the user can allow it with --allow-execution-tools)",
+}
+
+
+@asynccontextmanager
+async def open_agent(
+    settings: Settings, *, hooks: Hooks | None = None, approver: Approver | None = None, store: Store | None = None
+) -> AsyncIterator[Agent]:
+    """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
+
+    Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
+    """
+    async with AsyncExitStack() as stack:
+        transport = make_transport(settings)
+        stack.push_async_callback(transport.close)
+        _workspace, _seen, executor = open_tools(settings, stack)
+        policy = make_policy(settings, ask=approver is not None)
+        audit = AuditLog(state_folder() / "audit.jsonl")
+        stack.callback(audit.close)
+        store = store or MemoryStore()
+        text = prompt_text(settings, policy)
+        parts = Parts(
+            transport=transport,
+            dialect=find_dialect(settings),
+            options=settings.model_options(),
+            executor=executor,
+            policy=policy,
+            store=store,
+            audit=audit,
+            limits=settings.limits,
+            system_prompt=text,
+            workspace=settings.workspace,
+            mode=settings.mode,
+            hooks=hooks or NoHooks(),
+            approver=approver,
+        )
+        yield Agent(parts, Talk(text, store, await store.history()))
+
+
+def make_transport(settings: Settings) -> Transport:
+    """The transport that the settings ask for: HTTP, a fixture, a cassette; recording if wanted."""
+    if settings.replay is not None:
+        from sluice.transport.cassette import CassetteTransport
+
+        return CassetteTransport(settings.replay)
+    inner: Transport
+    secrets: Sequence[str] = ()
+    if settings.mode == "mock":
+        from sluice.transport.scripted import ScriptedTransport
+
+        if settings.mock_fixture is None:
+            raise ConfigurationError("mode mock needs a fixture: give --mock-fixture FILE")
+        inner = ScriptedTransport(Path(settings.mock_fixture), settings.dialect)
+    else:
+        from sluice.transport.http import HttpTransport  # libcurl is not loaded where no network is wanted
+
+        http = HttpTransport(settings.base_url, settings.api_key, settings.limits)
+        inner, secrets = http, http.secrets
+    if settings.record is not None:
+        from sluice.transport.cassette import RecordingTransport
+
+        return RecordingTransport(inner, settings.record, secrets=secrets)
+    return inner
+
+
+def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, SeenFiles, Executor]:
+    """The workspace, what the session has seen of it, and the executor over the offered tools."""
+    config = os.environ.get("SLUICE_CONFIG") or os.environ.get("NCA_CONFIG")
+    private = [str(state_folder()), *([str(Path(config).absolute())] if config else [])]
+    workspace = stack.enter_context(Workspace(settings.workspace, private=private))
+    spill = stack.enter_context(Spill())
+    seen = SeenFiles()
+    registry = make_registry(settings)
+
+    def context(cancel: Cancel) -> ToolContext:
+        return ToolContext(
+            workspace=workspace, limits=settings.limits, journal=None, seen=seen, cancel=cancel, spill=spill
+        )
+
+    return workspace, seen, Executor(registry, context)
+
+
+def make_registry(settings: Settings) -> Registry:
+    """The tools that these settings offer. Raises `ConfigurationError` for a name in `tools` that is no tool."""
+    registry = Registry(default_tools(), limits=settings.limits)
+    for name in (*(settings.tools or ()), *settings.exclude_tools):
+        if registry.tool(name) is None:
+            raise ConfigurationError(f"no tool is named {name!r}; there are: {', '.join(registry.names())}")
+    return registry.subset(name for name in registry.names() if settings.offers(name))
+
+
+def make_policy(settings: Settings, *, ask: bool) -> Policy:
+    """What the user allows, from flags and the user's own config only."""
+    return Policy(
+        allow_mutating_tools=settings.allow_mutating_tools,
+        allow_execution_tools=settings.allow_execution_tools,
+        ask=ask,
+    )
+
+
+def prompt_text(settings: Settings, policy: Policy) -> str:
+    """The system prompt of a run with these settings."""
+    blocked = [_BLOCKED_WORDS[category] for category in blocked_categories(policy)]
+    today = date.today()
+    return system_prompt(workspace=settings.workspace, today=today, blocked=blocked, file=settings.system_prompt_file)
+
+
+def find_dialect(settings: Settings) -> Dialect:
+    """The dialect by name. Raises `ConfigurationError` that names those there are."""
+    found = DIALECTS.get(settings.dialect)
+    if found is None:
+        raise ConfigurationError(f"no dialect is named {settings.dialect!r}; there are: {', '.join(DIALECTS)}")
+    return found
+
+
+def state_folder() -> Path:
+    """Where Sluice keeps what outlives a run: the platform's state folder, below `sluice`."""
+    import platformdirs  # wanted here only
+
+    return platformdirs.user_state_path("sluice", appauthor=False)
+
+
+def dry_run(settings: Settings, prompt: str) -> dict[str, Any]:
+    """The configuration and the request that a run would send first. Sends nothing, writes nothing, shows no secret."""
+    policy = make_policy(settings, ask=False)
+    dialect = find_dialect(settings)
+    registry = make_registry(settings)
+    store = MemoryStore()
+    talk = Talk(prompt_text(settings, policy), store, (UserMessage(prompt),))
+    request = dialect.request(talk.to_send(), registry.specs(), settings.model_options())
+    return {
+        "settings": settings.shown(),
+        "request": {
+            "method": "POST",
+            "path": request.path,
+            "dialect": request.dialect,
+            "body": msgspec.json.decode(request.body),
+        },
+    }
