@@ -1,0 +1,177 @@
+"""`bash_execute_safe`: one shell command in the workspace, bounded and ended with all it started (P7).
+
+Category `execution`, marked as running repository code. It is not marked as changing the repository: with both marks a
+shell would need both approvals, and `--allow-execution-tools` alone is documented to allow commands. A shell can of course
+change files; that is what its category says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Annotated, Any
+
+import msgspec
+
+from sluice.limits import Limits
+from sluice.tools.output import Bounded, HeadTail
+from sluice.tools.process import Ended, environment, run_command
+from sluice.tools.registry import Tool, ToolContext
+from sluice.values.calls import Risk
+from sluice.values.results import ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
+
+NAME = "bash_execute_safe"
+MAX_COMMAND_BYTES = 128 * 1024 - 1  # one argument of exec on Linux is 128 KiB with its closing NUL
+_SHELLS = (
+    ("/bin/bash", "--noprofile", "--norc", "-c"),
+    ("/usr/bin/bash", "--noprofile", "--norc", "-c"),
+    ("/usr/local/bin/bash", "--noprofile", "--norc", "-c"),
+    ("/bin/sh", "-c"),
+)
+_END_SECONDS = 5.0  # beyond the longest timeout: for ending the tree and answering
+
+
+class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `bash_execute_safe`."""
+
+    command: Annotated[str, msgspec.Meta(description="The command line, run by bash in the workspace folder.")]
+    timeout_ms: Annotated[
+        int | None, msgspec.Meta(description="Milliseconds it may take; default 30000, at most 600000.")
+    ] = None
+
+
+ARGUMENTS = BashArguments
+
+
+async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
+    """The command's result: `ok` if and only if it exited with 0. Never raises for what a command did."""
+    limits = context.limits
+    problem = _problem(arguments, limits)
+    if problem is not None:
+        return failed(NAME, problem.code, problem.message, path=problem.path, content=problem.message)
+    shell = next((words for words in _SHELLS if os.access(words[0], os.X_OK)), None)
+    if shell is None:
+        message = "this machine has no shell at /bin/bash or /bin/sh; commands cannot be run"
+        return failed(NAME, "no_shell", message, content=message)
+    seconds = limits.command_seconds if arguments.timeout_ms is None else arguments.timeout_ms / 1000
+    seconds = min(seconds, limits.max_command_seconds)
+    collector = HeadTail(
+        max_bytes=context.body_bytes(TOOL, _STATUS_BYTES),
+        max_lines=limits.max_command_lines,
+        spill=context.spill,
+        max_spill_bytes=limits.max_spill_bytes,
+    )
+    folder = context.workspace.open_directory()
+    try:
+        ended = await run_command(
+            [*shell, arguments.command],
+            cwd=folder,
+            env=environment(),
+            timeout=seconds,
+            output=collector.feed,
+            cancel=context.cancel,
+            max_output_bytes=limits.max_command_output_bytes,
+            drain_seconds=limits.command_drain_seconds,
+        )
+        shown = collector.finish()
+    except OSError as error:
+        message = f"the command could not be started: {error.strerror or error}"
+        return failed(NAME, "not_started", message, content=message)
+    finally:
+        collector.close()
+        os.close(folder)
+    return _result(ended, shown, seconds, limits)
+
+
+TOOL = Tool(
+    name=NAME,
+    arguments=BashArguments,
+    run=run,
+    category="execution",
+    risk=Risk(runs_repository_code=True),
+    subject="command",
+    timeout_seconds=lambda limits: max(limits.max_command_seconds, limits.command_seconds) + _END_SECONDS,
+)
+
+_STATUS_BYTES = 256  # kept free for the lines that say how the command ended
+
+
+def _problem(arguments: BashArguments, limits: Limits) -> ErrorInfo | None:
+    command = arguments.command
+    if "\0" in command:
+        return ErrorInfo("nul_in_command", "the command holds a NUL character, which no command line can", "$.command")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        return ErrorInfo("not_utf8", "the command holds half of a surrogate pair", "$.command")
+    if size > MAX_COMMAND_BYTES:
+        message = (
+            f"the command has {size} bytes, at most {MAX_COMMAND_BYTES} can be run; write it to a file and run that"
+        )
+        return ErrorInfo("command_too_long", message, "$.command")
+    if not command.strip():
+        return ErrorInfo("empty_command", "the command is empty", "$.command")
+    milliseconds = arguments.timeout_ms
+    longest = int(limits.max_command_seconds * 1000)
+    if milliseconds is not None and not 1 <= milliseconds <= longest:
+        return ErrorInfo("invalid_timeout", f"timeout_ms is {milliseconds}, it must be 1 to {longest}", "$.timeout_ms")
+    return None
+
+
+def _result(ended: Ended, shown: Bounded, seconds: float, limits: Limits) -> ToolResult:
+    status, failure, error = _verdict(ended, seconds, limits)
+    lines = [shown.text.removesuffix("\n") if shown.text else "(no output)"]
+    if ended.left_running:
+        lines.append(f"[{ended.left_running} processes it had left running were ended]")
+    if error is not None:
+        lines.append(f"[{error.message}]")
+    facts: dict[str, Any] = {
+        "output_bytes": shown.total_bytes,
+        "output_lines": shown.total_lines,
+        "left_running": ended.left_running,
+    }
+    if shown.handle is not None:
+        facts["handle"] = shown.handle
+    return ToolResult(
+        ok=error is None,
+        status=status,
+        tool=NAME,
+        content="\n".join(lines),
+        truncated=shown.truncated,
+        error=error,
+        exit_code=128 + ended.signal if ended.signal is not None else ended.exit_code,
+        timed_out=ended.timed_out,
+        failure=failure,
+        facts=facts,
+    )
+
+
+def _verdict(
+    ended: Ended, seconds: float, limits: Limits
+) -> tuple[ResultStatus, FailureClass | None, ErrorInfo | None]:
+    if ended.cancelled:
+        return "cancelled", "none", ErrorInfo("cancelled", "the command was cancelled and ended")
+    if ended.timed_out:
+        return "timed_out", "retryable", ErrorInfo("timeout", f"the command took more than {seconds:g} s and was ended")
+    if ended.overflowed:
+        message = f"the command printed more than {limits.max_command_output_bytes} bytes and was ended"
+        return "failed", "needs_inspection", ErrorInfo("output_limit", message)
+    if ended.signal is not None:
+        return (
+            "failed",
+            "needs_inspection",
+            ErrorInfo("signal", f"the command was ended by {_signal_name(ended.signal)}"),
+        )
+    if ended.exit_code is None:
+        return "unknown_outcome", "needs_inspection", ErrorInfo("no_status", "how the command ended is not known")
+    if ended.exit_code != 0:
+        message = f"the command exited with status {ended.exit_code}"
+        return "failed", "needs_inspection", ErrorInfo("exit_status", message)
+    return "ok", None, None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
