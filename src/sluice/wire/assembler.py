@@ -21,6 +21,7 @@ from sluice.errors import ArgumentsError
 from sluice.values.deltas import CallClosed, CallOpened, Delta
 from sluice.values.messages import CallStatus, ToolCall
 from sluice.wire.strict_json import is_unfinished, parse_arguments
+from sluice.wire.surrogates import is_torn, rejoined, storable
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/")
 _MAX_NAME = 128
@@ -39,7 +40,20 @@ class Bound(Exception):
 class PartialCall:
     """One call while it arrives. `fragments` are joined once, at the end."""
 
-    __slots__ = ("closed", "fragments", "id", "index", "name", "named", "position", "problem", "size", "verdict")
+    __slots__ = (
+        "announced",
+        "blank",
+        "closed",
+        "fragments",
+        "id",
+        "index",
+        "name",
+        "named",
+        "position",
+        "problem",
+        "size",
+        "verdict",
+    )
 
     def __init__(self, position: int, index: int | None) -> None:
         self.position = position
@@ -50,6 +64,8 @@ class PartialCall:
         self.fragments: list[str] = []
         self.size = 0  # bytes of arguments
         self.closed = False  # the dialect itself said that the call is complete
+        self.announced = False  # its end was told to the watcher, once
+        self.blank = False  # its empty arguments were counted, once
         self.problem: str | None = None
         self.verdict: tuple[str, CallStatus, str | None] | None = None
 
@@ -100,30 +116,33 @@ class CallAssembler:
             return
         self._close_name(call, out)
         call.closed = True
-        _, status, _ = self.settle(call, "tool_use")
-        out.append(CallClosed(call.position, call.id, call.name, status))
+        self._announce(call, "tool_use", out)
 
     def at(self, index: int) -> PartialCall | None:
         """The open call at a provider's index, for dialects that close calls."""
         return self._by_index.get(index)
 
     def finish(self, stop_reason: str | None, out: list[Delta]) -> None:
-        """The dialect's terminal mark: every name is closed and every call comes to its end."""
+        """The dialect's terminal mark: every name is closed and every call comes to its end.
+
+        May be called again for calls that arrived after the mark.
+        """
         for call in self.calls:
-            if not call.closed:
+            if not call.announced:
                 self._close_name(call, out)
-                _, status, _ = self.settle(call, stop_reason)
-                out.append(CallClosed(call.position, call.id, call.name, status))
+                self._announce(call, stop_reason, out)
 
     def tool_calls(self, stop_reason: str | None) -> tuple[ToolCall, ...]:
         """The calls in their order: by index, equal ones by arrival. `stop_reason` is `None` for a reply that broke."""
         made = []
+        given = {call.id for call in self.calls}
         taken: set[str] = set()
         for call in sorted(self.calls, key=lambda c: (c.index, c.position)):
             arguments, status, problem = self.settle(call, stop_reason)
             id = call.id or f"call_{call.index}"
             fresh, n = id, 1
-            while fresh in taken or (not call.id and fresh in self._used_ids):
+            # A provider's own id is kept; one that is made up gives way to every id that is given or was used.
+            while fresh in taken or (fresh != call.id and (fresh in given or fresh in self._used_ids)):
                 n += 1
                 fresh = f"{id}_{n}"
             taken.add(fresh)
@@ -145,7 +164,9 @@ class CallAssembler:
             return arguments, "cut", problem or "the reply broke off before its end"
         if call.closed or stop_reason in _TRUSTED:
             if status == "whole" and not arguments:
-                self._count("empty_arguments")
+                if not call.blank:
+                    call.blank = True
+                    self._count("empty_arguments")
                 return "{}", "whole", None
             return call.verdict
         if stop_reason not in _NEVER_WHOLE:
@@ -161,12 +182,15 @@ class CallAssembler:
             self._count("placeholder_arguments")
             del fragments[0]
         text = "".join(fragments)
+        if is_torn(text):
+            text = rejoined(text)
+            self._count("torn_surrogate")
         if call.problem is None and not (call.name and len(call.name) <= _MAX_NAME and _NAME.issuperset(call.name)):
             call.problem = (
                 f"the call's name {call.name[:64]!r} cannot be a tool's" if call.name else "the call has no name"
             )
         if call.problem is not None:
-            return text, "malformed", call.problem
+            return storable(text), "malformed", call.problem
         blank = text.strip()
         if not blank or blank == "null":
             return "", "whole", None
@@ -178,8 +202,8 @@ class CallAssembler:
                 return again, "whole", None
             where = f"{error.reason} at position {error.position}"
             if is_unfinished(text):
-                return text, "cut", f"the arguments stop in the middle ({where})"
-            return text, "malformed", f"call {call.index}: {where}; the arguments end with {error.tail!r}"
+                return storable(text), "cut", f"the arguments stop in the middle ({where})"
+            return storable(text), "malformed", f"call {call.index}: {where}; the arguments end with {error.tail!r}"
         return text, "whole", None
 
     def _resent(self, fragments: list[str]) -> str | None:
@@ -191,10 +215,10 @@ class CallAssembler:
             parse_arguments(last)
         except ArgumentsError:
             return None
-        if all(later.startswith(earlier) for earlier, later in pairwise(fragments)):
-            self._count("cumulative_arguments")
-        elif "".join(fragments[:-1]) == last:
+        if "".join(fragments[:-1]) == last:
             self._count("repeated_arguments")
+        elif all(later.startswith(earlier) for earlier, later in pairwise(fragments)):
+            self._count("cumulative_arguments")
         else:
             return None
         fragments[:] = [last]
@@ -243,7 +267,13 @@ class CallAssembler:
             call.verdict = None
         else:
             self._count("split_name")
-            call.name += name
+            if len(call.name) <= _MAX_NAME:  # longer is no tool's name, and must not grow with the stream
+                call.name += name
+
+    def _announce(self, call: PartialCall, stop_reason: str | None, out: list[Delta]) -> None:
+        call.announced = True
+        _, status, _ = self.settle(call, stop_reason)
+        out.append(CallClosed(call.position, call.id, call.name, status))
 
     def _close_name(self, call: PartialCall, out: list[Delta]) -> None:
         if call.named:

@@ -24,10 +24,14 @@ from sluice.wire.assembler import Bound
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect, Fault, ReplyState
 from sluice.wire.sse import EventDecoder, EventTooLarge
+from sluice.wire.surrogates import storable
 
 _BODY_BYTES = 64 * KIB
+_SNIFF_BYTES = KIB  # bytes of white space after which a body is taken for a stream
 _HEAD = 64
 _SPACE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
 
 
 class ReplyReader:
@@ -38,7 +42,9 @@ class ReplyReader:
     have to be made up avoid them. Raises `KeyError` for an unknown dialect name.
 
     `ended` is true once nothing more needs to be read; `terminal` once the dialect's own terminal mark was seen;
-    `events` counts events with data, so that a caller can tell keep-alives from progress.
+    `events` counts events with data, so that a caller can tell keep-alives from progress. `closing` holds the deltas
+    that only the end of input made known (a last event without its blank line, half a surrogate pair): it is filled by
+    `close`, also when that raises. All deltas of `feed` and then `closing`, joined, are the reply's text.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class ReplyReader:
         self._body: bytearray | None = None  # a body that is no stream
         self._error: StreamError | None = None
         self._reply: Reply | None = None
+        self.closing: tuple[Delta, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -98,7 +105,7 @@ class ReplyReader:
             if self._head is not None:
                 chunk = self._sniff(chunk)
             if self._body is None:
-                self._events.read(self._decoder.feed(chunk), out)
+                self._read(chunk, out)
             else:
                 self._body += chunk
                 if len(self._body) > _BODY_BYTES:
@@ -121,10 +128,13 @@ class ReplyReader:
         if self._error is not None:
             raise self._error
         if self._reply is None:
+            out: list[Delta] = []
             try:
-                self._end()
+                self._end(out)
             except Fault as fault:
                 raise self._fail(fault) from None
+            finally:
+                self.closing = tuple(out)
             self._reply = self._state.reply(self.dialect.name, self._keep, whole=True)
         return self._reply
 
@@ -135,20 +145,29 @@ class ReplyReader:
         assert self._error is not None
         return self._error.partial
 
+    def _read(self, chunk: bytes, out: list[Delta]) -> None:
+        try:
+            events = self._decoder.feed(chunk)
+        except EventTooLarge as large:
+            self._events.read(large.events, out)
+            if not self._state.ended:
+                raise
+        else:
+            self._events.read(events, out)
+
     def _sniff(self, chunk: bytes) -> bytes:
         """Tells a stream from other bodies by its first byte that is no white space and no byte order mark."""
         head = (self._head or b"") + chunk
-        bare = head.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
-        if not bare and len(head) < _BODY_BYTES:
+        bare = head[:_SNIFF_BYTES].removeprefix(_BOM).lstrip(_SPACE)
+        if (not bare or _BOM.startswith(head)) and len(head) < _SNIFF_BYTES:
             self._head = head
             return b""
         self._head = None
-        if bare[:1] in (b"{", b"[", b"<"):
+        if bare[:1] in (b"{", b"[", b"<", _GZIP[:1]):
             self._body = bytearray()
         return head
 
-    def _end(self) -> None:
-        out: list[Delta] = []
+    def _end(self, out: list[Delta]) -> None:
         state = self._state
         if self._body is not None:
             raise _not_a_stream(bytes(self._body))
@@ -163,7 +182,10 @@ class ReplyReader:
                 # The last event had no blank line: if it cannot be read it was cut, unless it reports an error.
                 if fault.kind == "provider_error":
                     raise
-                raise Fault("incomplete", self._incomplete(cut)) from None
+                if self.terminal:
+                    state.tolerate("torn_last_event")  # the mark was seen: what was cut is only the farewell
+                else:
+                    raise Fault("incomplete", self._incomplete(cut)) from None
             except Bound as bound:
                 raise Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound) from None
         self._events.finish(out)
@@ -189,7 +211,8 @@ class ReplyReader:
 
     def _fail(self, fault: Fault) -> StreamError:
         partial = self._state.reply(self.dialect.name, self._keep, whole=False)
-        self._error = StreamError(fault.kind, str(fault), partial, bound=fault.bound, code=fault.code)
+        code = storable(fault.code) if fault.code is not None else None
+        self._error = StreamError(fault.kind, storable(str(fault)), partial, bound=fault.bound, code=code)
         return self._error
 
 
@@ -204,7 +227,9 @@ def read_reply(chunks: Iterable[bytes], dialect: str | Dialect, limits: Limits =
 
 
 def _not_a_stream(body: bytes) -> Fault:
-    text = body[:_BODY_BYTES].decode("utf-8", "replace").strip()
+    if body.startswith(_GZIP):
+        return Fault("not_a_stream", "the body is compressed (gzip) although its headers do not say so")
+    text = body[:_BODY_BYTES].decode("utf-8-sig", "replace").strip()
     if text.startswith("<"):
         return Fault("not_a_stream", f"the body is a web page, not a stream: {text[:_HEAD]!r}")
     message = None

@@ -14,11 +14,15 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(Exception):
-    """An unfinished event passed the bound; `seen` is its size in bytes so far."""
+    """An unfinished event passed the bound; `seen` is its size in bytes so far.
 
-    def __init__(self, seen: int) -> None:
+    `events` are those that the same read had completed before it: they are as good as under any other split.
+    """
+
+    def __init__(self, seen: int, events: list[Event]) -> None:
         super().__init__(f"{seen} bytes of one event")
         self.seen = seen
+        self.events = events
 
 
 class EventDecoder:
@@ -70,7 +74,7 @@ class EventDecoder:
         if b"\n" not in chunk:
             tail += chunk
             if len(tail) + self._size > self._max:
-                raise EventTooLarge(len(tail) + self._size)
+                raise EventTooLarge(len(tail) + self._size, [])
             return []
         large = len(tail) + self._size + len(chunk) > self._max
         lines = chunk.split(b"\n")
@@ -78,7 +82,10 @@ class EventDecoder:
             tail += lines[0]
             lines[0] = bytes(tail)
         self._tail = bytearray(lines.pop())
-        return self._lines(lines, large)
+        events = self._lines(lines, large)
+        if large and len(self._tail) + self._size > self._max:
+            raise EventTooLarge(len(self._tail) + self._size, events)
+        return events
 
     def close(self) -> list[Event]:
         """End of input: the event that had no blank line, if there is one. The last line may be cut in the middle."""
@@ -112,7 +119,7 @@ class EventDecoder:
         size = self._size
         for line in lines:
             if large and len(line) + size > self._max:
-                raise EventTooLarge(len(line) + size)
+                raise EventTooLarge(len(line) + size, events)
             if line.startswith(b"data: "):
                 value = line[6:]
             elif not line:

@@ -18,16 +18,19 @@ _TAIL = 64
 
 # Possessive, so that a long string costs no memory for backtracking.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]|[-+\w.]+', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
 class _Refused(Exception):
-    """Raised inside the parser's hooks; `needle` is text near the fault, to find its position."""
+    """Raised inside the parser's hooks, for a number or word (`literal`) or for a `key` that is there twice."""
 
-    def __init__(self, reason: str, needle: str) -> None:
+    def __init__(self, reason: str, *, literal: str | None = None, key: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
-        self.needle = needle
+        self.literal = literal
+        self.key = key
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise ArgumentsError(error.msg[:1].lower() + error.msg[1:], error.pos, text[-_TAIL:]) from None
     except _Refused as error:
-        raise ArgumentsError(error.reason, max(text.rfind(error.needle), 0), text[-_TAIL:]) from None
+        raise ArgumentsError(error.reason, _position(text, error), text[-_TAIL:]) from None
     if not isinstance(value, dict):
         raise ArgumentsError("the top level is no object", 0, text[-_TAIL:])
     _check_surrogates(text, value)
@@ -53,12 +56,13 @@ def is_unfinished(text: str) -> bool:
     bare, cut = _without_strings(text)
     if cut:
         return True
-    depth = 0
+    open_ones = []
     for bracket in _BRACKET.findall(bare):
-        depth += 1 if bracket in "[{" else -1
-        if depth < 0:
+        if bracket in "[{":
+            open_ones.append(bracket)
+        elif not open_ones or open_ones.pop() + bracket not in ("[]", "{}"):
             return False
-    return depth > 0
+    return bool(open_ones)
 
 
 def _without_strings(text: str) -> tuple[str, bool]:
@@ -76,17 +80,43 @@ def _check_depth(text: str) -> None:
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return
     depth = 0
-    pos = 0
     # Strings are skipped in place, so that positions stay those of the text.
-    for match in re.finditer(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', text, re.DOTALL):
+    for match in _STRING_OR_BRACKET.finditer(text):
         bracket = text[match.start()]
         if bracket in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                pos = match.start()
-                raise ArgumentsError(f"nested deeper than {MAX_DEPTH} levels", pos, text[-_TAIL:])
+                raise ArgumentsError(f"nested deeper than {MAX_DEPTH} levels", match.start(), text[-_TAIL:])
         elif bracket in "]}":
             depth -= 1
+
+
+def _position(text: str, fault: _Refused) -> int:
+    """Where the literal of a fault stands outside of strings, or its key for the second time.
+
+    The text is sound up to there: the parser had read it.
+    """
+    keys: list[set[str] | None] = []  # the keys of each open object; `None` for an array
+    key_next = False
+    for match in _STRING_OR_MARK.finditer(text):
+        word = match.group()
+        if fault.literal is not None:
+            if word == fault.literal:
+                return match.start()
+        elif word[0] == '"' and key_next and keys[-1] is not None:
+            key_next = False
+            key = json.loads(word, strict=False)
+            if key == fault.key and key in keys[-1]:
+                return match.start()
+            keys[-1].add(key)
+        elif word in "[{":
+            keys.append(set() if word == "{" else None)
+            key_next = word == "{"
+        elif word in "]}":
+            keys.pop()
+        elif word == ",":
+            key_next = keys[-1] is not None
+    return 0
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,28 +125,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Refused(f"the key {key[:64]!r} is there twice", json.dumps(key, ensure_ascii=False))
+                raise _Refused(f"the key {key[:64]!r} is there twice", key=key)
             seen.add(key)
     return made
 
 
 def _constant(word: str) -> NoReturn:
-    raise _Refused(f"{word} is no JSON number", word)
+    raise _Refused(f"{word} is no JSON number", literal=word)
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 20:
-        raise _Refused("an integer does not fit into 64 bits", digits)
+        raise _Refused("an integer does not fit into 64 bits", literal=digits)
     number = int(digits)
     if not _MIN_INT <= number <= _MAX_INT:
-        raise _Refused("an integer does not fit into 64 bits", digits)
+        raise _Refused("an integer does not fit into 64 bits", literal=digits)
     return number
 
 
 def _float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise _Refused("a number is too large", digits)
+        raise _Refused("a number is too large", literal=digits)
     return number
 
 

@@ -6,8 +6,9 @@ A dialect turns events into deltas through an `EventReader` that works on a `Rep
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from sluice.errors import StreamFault
 from sluice.limits import Limits
@@ -51,10 +52,11 @@ class ReplyState:
     )
 
     def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = ()) -> None:
-        self.text_parts: list[str] = []
-        self.reasoning_parts: list[str] = []
-        self.text: Callable[[str], None] = self.text_parts.append if keep else _drop
-        self.reasoning: Callable[[str], None] = self.reasoning_parts.append if keep else _drop
+        # Where nothing is kept, the last piece still shows that something was said.
+        self.text_parts: list[str] | deque[str] = [] if keep else deque(maxlen=1)
+        self.reasoning_parts: list[str] | deque[str] = [] if keep else deque(maxlen=1)
+        self.text: Callable[[str], None] = self.text_parts.append
+        self.reasoning: Callable[[str], None] = self.reasoning_parts.append
         self.tolerances: dict[str, int] = {}
         self.calls = CallAssembler(limits.max_calls_per_reply, limits.max_arguments_bytes, self.tolerate, used_ids)
         self.stop_reason: str | None = None  # set by the dialect's terminal mark and by nothing else
@@ -86,8 +88,8 @@ class ReplyState:
     def reply(self, dialect: str, keep: bool, *, whole: bool) -> Reply:
         """The reply so far. `whole` is false for a partial one: then no open call can be whole."""
         return Reply(
-            text="".join(self.text_parts),
-            reasoning="".join(self.reasoning_parts),
+            text="".join(self.text_parts) if keep else "",
+            reasoning="".join(self.reasoning_parts) if keep else "",
             tool_calls=self.calls.tool_calls(self.stop_reason if whole else None),
             stop_reason=self.stop_reason,
             usage=self.usage,
@@ -128,7 +130,3 @@ class Dialect(Protocol):
     def request(self, conversation: Conversation, specs: Sequence[ToolSpec], options: ModelOptions) -> Request:
         """The streaming request for this conversation. Only what is set is sent."""
         ...
-
-
-def _drop(_: Any) -> None:
-    """Takes the place of `list.append` where nothing is kept."""

@@ -13,24 +13,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from sluice.errors import ArgumentsError
 from sluice.values.calls import ToolSpec
 from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
-from sluice.values.messages import (
-    AssistantMessage,
-    Conversation,
-    ImagePart,
-    SystemMessage,
-    TextPart,
-    ToolCall,
-    ToolMessage,
-    Usage,
-    UserMessage,
-)
+from sluice.values.messages import Conversation, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import Fault, ReplyState
+from sluice.wire.dialects.chat_messages import choice_out, limit_key, messages_out, tool_out
+from sluice.wire.dialects.faults import any_json, malformed, provider_error
 from sluice.wire.sse import Event
-from sluice.wire.strict_json import parse_arguments
+from sluice.wire.surrogates import Halves, is_torn, storable
 
 STOP_REASONS = {
     "stop": "end_turn",
@@ -43,7 +34,7 @@ STOP_REASONS = {
 # Of two contradicting terminal marks in one reply the more careful one stands (a proxy was seen to add "stop").
 _CAUTION = {"end_turn": 0, "tool_use": 1, "max_tokens": 2, "content_filter": 3}
 
-_HEAD = 64
+_TOO_MANY = 2**63  # no count of tokens and no price
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -70,6 +61,8 @@ class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     index: int | None = None
     finish_reason: str | None = None
+    message: _Delta | None = None
+    error: Any = None
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -90,20 +83,19 @@ _decode_first = msgspec.json.Decoder(_FirstChunk).decode
 class ChatReader:
     """Chunks of one Chat Completions reply."""
 
-    __slots__ = ("_finished", "_held", "_named", "_state")
+    __slots__ = ("_finished", "_named", "_state", "_text", "_thought", "_torn")
 
     def __init__(self, state: ReplyState) -> None:
         self._state = state
         self._named = False  # id and model are known
         self._finished = False  # calls were closed by a finish_reason
-        self._held = ""  # the first half of a surrogate pair that two events tore apart
+        self._torn = False  # half a surrogate pair was seen: from then on text goes through the two below
+        self._text = Halves()
+        self._thought = Halves()
 
     def read(self, events: Sequence[Event], out: list[Delta]) -> None:
         """See `EventReader.read`."""
         state = self._state
-        keep_text = state.text
-        emit = out.append
-        add_call = state.calls.add
         decode = _decode
         for name, data, _ in events:
             if data == b"[DONE]":
@@ -120,51 +112,79 @@ class ChatReader:
                     continue
                 chunk = odd
             if chunk.error:
-                raise _provider_error(chunk.error)
+                raise provider_error(chunk.error)
             if chunk.usage is not None:
                 state.usage = _usage(chunk.usage) or state.usage
             choices = chunk.choices
-            if not choices:
-                if chunk.usage is None:
-                    self._no_choices(data)
-                continue
-            for choice in choices:
-                if choice.index:
-                    state.other_choices = max(state.other_choices, choice.index)
-                    continue
-                delta = choice.delta
-                if delta is not None:
-                    thought = delta.reasoning_content or delta.reasoning
-                    if thought:
-                        state.reasoning(thought)
-                        emit(ReasoningDelta(thought))
-                    text = delta.content
-                    if text:
-                        if self._held:
-                            text = self._rejoin(text)
-                        keep_text(text)
-                        emit(TextDelta(text))
-                    calls = delta.tool_calls
-                    if calls:
-                        for call in calls:
-                            function = call.function
-                            if function is None:
-                                add_call(call.index, call.id, None, None, out)
-                            else:
-                                add_call(call.index, call.id, function.name, function.arguments, out)
-                    elif not text and not thought:
-                        self._quiet(delta, out)
-                if choice.finish_reason:
-                    self._finish(choice.finish_reason, out)
+            if choices:
+                self._choices(choices, out)
+            elif chunk.usage is None:
+                self._no_choices(data)
 
     def finish(self, out: list[Delta]) -> None:
-        """End of input: a torn surrogate pair that never got its second half becomes U+FFFD."""
-        if self._held:
-            self._state.add_text(self._rejoin(""), out)
+        """End of input: halves of surrogate pairs that nothing followed, and calls that came after the terminal mark."""
+        state = self._state
+        state.add_reasoning(self._thought.rest(), out)
+        state.add_text(self._text.rest(), out)
+        if state.stop_reason is not None:
+            state.calls.finish(state.stop_reason, out)
+
+    def _choices(self, choices: list[_Choice], out: list[Delta]) -> None:
+        state = self._state
+        for choice in choices:
+            if choice.index:
+                state.other_choices = max(state.other_choices, choice.index)
+                continue
+            if choice.error:
+                raise provider_error(choice.error)
+            delta = choice.delta or self._message(choice)
+            if delta is not None:
+                thought = delta.reasoning_content or delta.reasoning
+                if thought and self._torn:
+                    thought = self._thought.join(thought)
+                if thought:
+                    state.reasoning(thought)
+                    out.append(ReasoningDelta(thought))
+                text = delta.content
+                if text and self._torn:
+                    text = self._text.join(text)
+                if text:
+                    state.text(text)
+                    out.append(TextDelta(text))
+                calls = delta.tool_calls
+                if calls:
+                    self._calls(calls, out)
+                if delta.refusal is not None or delta.function_call is not None:
+                    self._quiet(delta, out)
+            if choice.finish_reason:
+                self._finish(choice.finish_reason, out)
+
+    def _calls(self, calls: list[_Call], out: list[Delta]) -> None:
+        add = self._state.calls.add
+        if self._finished:
+            self._state.tolerate("call_after_finish")
+        for call in calls:
+            function = call.function
+            if function is None:
+                add(call.index, call.id, None, None, out)
+            else:
+                add(call.index, call.id, function.name, function.arguments, out)
+
+    def _message(self, choice: _Choice) -> _Delta | None:
+        """A choice without `delta`: some servers put all they have to say into a `message`, some repeat the reply there."""
+        message = choice.message
+        if message is None:
+            return None
+        state = self._state
+        if state.text_parts or state.reasoning_parts or state.calls.calls or state.refusal:
+            state.tolerate("message_after_deltas")
+            return None
+        state.tolerate("message_for_delta")
+        return message
 
     def _first(self, name: str | None, data: bytes) -> _Chunk:
         if name == "error":
-            raise _provider_error(_any_json(data))
+            raise provider_error(any_json(data))
         chunk = _decode_first(data)
         state = self._state
         if chunk.model and state.model is None:
@@ -203,13 +223,13 @@ class ChatReader:
 
     def _no_choices(self, data: bytes) -> None:
         """An event without choices and usage: an error in another shape, a provider's extra, or a first Azure chunk."""
-        whole = _any_json(data)
+        whole = any_json(data)
         if isinstance(whole, dict):
             if whole.get("object") == "error" or ("message" in whole and "code" in whole):
-                raise _provider_error(whole)
+                raise provider_error(whole)
             detail = whole.get("detail")
             if detail and "choices" not in whole:
-                raise _provider_error(detail)
+                raise provider_error(detail)
         self._state.tolerate("no_choices")
 
     def _odd(self, name: str | None, data: bytes) -> _Chunk | None:
@@ -223,7 +243,7 @@ class ChatReader:
             state.tolerate("empty_event")
             return None
         if name == "error":
-            raise _provider_error(_any_json(data))
+            raise provider_error(any_json(data))
         try:
             whole = json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError):
@@ -231,36 +251,44 @@ class ChatReader:
         if not isinstance(whole, dict):
             raise malformed(state.events, data, "is no JSON object")
         if whole.get("error") is not None:
-            raise _provider_error(whole["error"])
+            raise provider_error(whole["error"])
         try:
             return _Chunk(
                 choices=[self._odd_choice(c) for c in whole.get("choices") or []], usage=_dict(whole, "usage")
             )
-        except (TypeError, AttributeError, KeyError):
+        except (TypeError, AttributeError, KeyError, OverflowError):
             raise malformed(state.events, data, "has not the form of a chat.completion.chunk") from None
 
     def _odd_choice(self, choice: dict[str, Any]) -> _Choice:
-        state = self._state
-        delta = choice.get("delta") or {}
-        text, thought = self._content(delta.get("content"))
-        thought = thought or _str(delta.get("reasoning_content")) or _str(delta.get("reasoning"))
-        calls = [self._odd_call(c) for c in delta.get("tool_calls") or []]
-        legacy = delta.get("function_call")
         index = choice.get("index")
         reason = choice.get("finish_reason")
         if reason is not None and not isinstance(reason, str):
-            state.tolerate("odd_finish_reason")
+            self._state.tolerate("odd_finish_reason")
             reason = str(reason)
+        delta, message = choice.get("delta"), choice.get("message")
         return _Choice(
-            delta=_Delta(
-                content=self._mend(text),
-                tool_calls=calls or None,
-                reasoning_content=_clean(thought),
-                refusal=_clean(_str(delta.get("refusal"))),
-                function_call=_function(legacy) if legacy else None,
-            ),
-            index=index if isinstance(index, int) else 0,
-            finish_reason=reason,
+            delta=self._odd_delta(delta) if delta else None,
+            index=int(index) if isinstance(index, (int, float)) else 0,
+            finish_reason=storable(reason) if reason else None,
+            message=self._odd_delta(message) if message and not delta else None,
+            error=choice.get("error"),
+        )
+
+    def _odd_delta(self, delta: dict[str, Any]) -> _Delta:
+        text, thought = self._content(delta.get("content"))
+        thought = thought or self._reasoning(delta.get("reasoning_content")) or self._reasoning(delta.get("reasoning"))
+        if is_torn((text or "") + (thought or "")):
+            self._torn = True
+            self._state.tolerate("torn_surrogate")
+        calls = [self._odd_call(c) for c in delta.get("tool_calls") or []]
+        legacy = delta.get("function_call")
+        refusal = delta.get("refusal")
+        return _Delta(
+            content=text,
+            tool_calls=calls or None,
+            reasoning_content=thought,
+            refusal=storable(refusal) if isinstance(refusal, str) else None,
+            function_call=_function(legacy) if legacy else None,
         )
 
     def _odd_call(self, call: dict[str, Any]) -> _Call:
@@ -269,9 +297,16 @@ class ChatReader:
             index = None
         id = call.get("id")
         function = call.get("function")
-        if isinstance(function, dict) and isinstance(function.get("arguments"), (dict, list)):
+        if isinstance(function, dict) and not isinstance(function.get("arguments"), (str, type(None))):
             self._state.tolerate("object_arguments")
-        return _Call(index, id if isinstance(id, str) else None, _function(function) if function else None)
+        return _Call(index, storable(id) if isinstance(id, str) else None, _function(function) if function else None)
+
+    def _reasoning(self, thought: Any) -> str | None:
+        """Reasoning, which some servers send as an object around its text."""
+        if isinstance(thought, dict):
+            self._state.tolerate("object_reasoning")
+            thought = thought.get("text") or thought.get("content")
+        return thought if isinstance(thought, str) else None
 
     def _content(self, content: Any) -> tuple[str | None, str | None]:
         """Text and reasoning of `content`, which some servers send as a list of parts."""
@@ -294,26 +329,6 @@ class ChatReader:
                 self._state.tolerate("unknown_content_part")
         return "".join(text) or None, "".join(thought) or None
 
-    def _mend(self, text: str | None) -> str | None:
-        """Text with half a surrogate pair: the first half waits for the next event, anything else becomes U+FFFD."""
-        if not text or text.isascii():
-            return text
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            self._state.tolerate("torn_surrogate")
-            text = self._held + text
-            self._held = ""
-            if "\ud800" <= text[-1] <= "\udbff":
-                self._held = text[-1]
-                text = text[:-1]
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return text
-
-    def _rejoin(self, text: str) -> str:
-        held, self._held = self._held, ""
-        return (held + text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
 
 class OpenAIChat:
     """The dialect `openai_chat`."""
@@ -335,9 +350,9 @@ class OpenAIChat:
             "stream_options": {"include_usage": True},
         }
         if specs:
-            body["tools"] = [_tool_out(spec) for spec in specs]
+            body["tools"] = [tool_out(spec) for spec in specs]
             if options.tool_choice is not None:
-                body["tool_choice"] = _choice_out(options.tool_choice)
+                body["tool_choice"] = choice_out(options.tool_choice)
             if options.parallel_tool_calls is not None:
                 body["parallel_tool_calls"] = options.parallel_tool_calls
         for key in ("temperature", "top_p", "seed", "reasoning_effort"):
@@ -347,140 +362,36 @@ class OpenAIChat:
         if options.stop:
             body["stop"] = list(options.stop)
         if options.max_output_tokens is not None:
-            body[_limit_key(options.model)] = options.max_output_tokens
+            body[limit_key(options.model)] = options.max_output_tokens
         return Request(dialect=self.name, path="/chat/completions", body=msgspec.json.encode(body))
-
-
-def messages_out(conversation: Conversation) -> list[dict[str, Any]]:
-    """The conversation in Chat's words: system text first and only if there is any, results right after their calls."""
-    out: list[dict[str, Any]] = []
-    system = "\n\n".join(m.content for m in conversation if isinstance(m, SystemMessage) and m.content)
-    if system:
-        out.append({"role": "system", "content": system})
-    for message in conversation:
-        match message:
-            case UserMessage():
-                out.append({"role": "user", "content": _user_out(message)})
-            case AssistantMessage():
-                out.append(_assistant_out(message))
-            case ToolMessage():
-                out.append({"role": "tool", "tool_call_id": message.call_id, "content": message.content})
-            case SystemMessage():
-                pass
-    return out
-
-
-def malformed(number: int, data: bytes, what: str) -> Fault:
-    """An event that stops the stream: its number (from 1) and its first 64 characters."""
-    head = data[: _HEAD * 4].decode("utf-8", "replace")[:_HEAD]
-    return Fault("malformed_event", f"event {number} {what}: {head!r}")
-
-
-def _user_out(message: UserMessage) -> str | list[dict[str, Any]]:
-    if isinstance(message.content, str):
-        return message.content
-    parts: list[dict[str, Any]] = []
-    for part in message.content:
-        match part:
-            case TextPart():
-                parts.append({"type": "text", "text": part.text})
-            case ImagePart():
-                url = f"data:{part.media_type};base64,{part.data}"
-                parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
-
-
-def _assistant_out(message: AssistantMessage) -> dict[str, Any]:
-    out: dict[str, Any] = {"role": "assistant"}
-    if message.tool_calls:
-        out["content"] = message.content or None
-        out["tool_calls"] = [_call_out(call) for call in message.tool_calls]
-    else:
-        out["content"] = message.content or ""
-    return out
-
-
-def _call_out(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments
-    if call.status != "whole":
-        # Some servers parse the arguments of history and refuse the request if they cannot (W8).
-        try:
-            parse_arguments(arguments)
-        except ArgumentsError:
-            arguments = "{}"
-    return {"id": call.id, "type": "function", "function": {"name": call.name or "unnamed", "arguments": arguments}}
-
-
-def _tool_out(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return {"type": "function", "function": function}
-
-
-def _choice_out(choice: str) -> Any:
-    if choice in ("auto", "none", "required"):
-        return choice
-    return {"type": "function", "function": {"name": choice}}
-
-
-def _limit_key(model: str) -> str:
-    """OpenAI's reasoning models refuse `max_tokens`; most compatible servers know only that."""
-    return "max_completion_tokens" if model.startswith(("o1", "o3", "o4", "gpt-5")) else "max_tokens"
 
 
 def _usage(raw: dict[str, Any]) -> Usage | None:
     """Usage as Chat reports it; counts that are no whole numbers are taken as 0."""
     prompt = _dict(raw, "prompt_tokens_details") or {}
     completion = _dict(raw, "completion_tokens_details") or {}
-    cost = raw.get("cost")
     usage = Usage(
         input_tokens=_count(raw.get("prompt_tokens")),
         output_tokens=_count(raw.get("completion_tokens")),
         cached_tokens=_count(prompt.get("cached_tokens")) or _count(raw.get("prompt_cache_hit_tokens")),
         cache_write_tokens=_count(prompt.get("cache_write_tokens")),
         reasoning_tokens=_count(completion.get("reasoning_tokens")),
-        cost=float(cost) if isinstance(cost, (int, float)) and not isinstance(cost, bool) else None,
+        cost=_price(raw.get("cost")),
     )
     return usage if usage != Usage() else None
-
-
-def _provider_error(error: Any) -> Fault:
-    """The provider's own words, from any of the shapes in which errors are sent."""
-    code = None
-    message = error
-    if isinstance(error, dict):
-        inner = error.get("error")
-        if isinstance(inner, (dict, str)) and "message" not in error:
-            return _provider_error(inner)
-        message = error.get("message") or error.get("detail") or error
-        word = error.get("code") or error.get("type")
-        code = str(word) if word is not None else None
-    text = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
-    return Fault("provider_error", f"the provider reported an error: {text[:2000]}", code=code)
-
-
-def _any_json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return data[:2000].decode("utf-8", "replace")
 
 
 def _no_constant(word: str) -> None:
     raise ValueError(word)
 
 
-def _function(raw: Any) -> _Function:
+def _function(raw: dict[str, Any]) -> _Function:
     name = raw.get("name")
     arguments = raw.get("arguments")
-    if isinstance(arguments, (dict, list)):
+    if arguments is not None and not isinstance(arguments, str):
+        # An object is serialised once; anything else is kept too, so that it is refused and never taken for "none".
         arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    return _Function(name if isinstance(name, str) else None, arguments if isinstance(arguments, str) else None)
-
-
-def _clean(text: str | None) -> str | None:
-    if text is None or text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _Function(storable(name) if isinstance(name, str) else None, arguments)
 
 
 def _dict(raw: dict[str, Any], key: str) -> dict[str, Any] | None:
@@ -488,9 +399,11 @@ def _dict(raw: dict[str, Any], key: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else 0
+
+
+def _price(value: Any) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _TOO_MANY:
+        return float(value)
+    return None
