@@ -1,0 +1,38 @@
+"""A small synchronous wrapper around the agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sluice.errors import InternalError
+from sluice.run.config import Settings
+from sluice.run.wiring import open_agent
+from sluice.values.notices import Notice, RunFinished
+from sluice.values.ports import Approver, Hooks
+
+
+def run_once(
+    settings: Settings,
+    prompt: str,
+    *,
+    watch: Callable[[Notice], None] | None = None,
+    hooks: Hooks | None = None,
+    approver: Approver | None = None,
+) -> RunFinished:
+    """Answers one prompt in an event loop of its own and returns the last notice; `watch` sees every notice in order.
+
+    `settings.workspace` must be absolute and exist. Raises `ConfigurationError` for settings that cannot be used, and
+    what `watch` raises, after the run has been stopped and stored. A key press (`KeyboardInterrupt`) does the same.
+    """
+
+    async def run() -> RunFinished:
+        async with open_agent(settings, hooks=hooks, approver=approver) as agent:
+            async for notice in agent.run(prompt):
+                if watch is not None:
+                    watch(notice)
+                if isinstance(notice, RunFinished):
+                    return notice
+        raise InternalError("the run ended without its last notice")
+
+    return asyncio.run(run())
