@@ -103,7 +103,7 @@ def test_every_bound_can_be_set_by_file_variable_and_flag(tmp_path: Path) -> Non
 
 
 def test_every_setting_has_a_key_and_every_key_a_setting() -> None:
-    fields = {field.name for field in msgspec.structs.fields(Settings)} - {"limits"}
+    fields = {field.name for field in msgspec.structs.fields(Settings)} - {"limits", "config_file"}
     assert fields == {key.name for key in keys().values() if not key.limit}
     for key in keys().values():
         assert Settings().value(key.name) == key.default
@@ -138,7 +138,7 @@ def test_a_bad_value_names_source_key_value_and_what_is_expected(
 def test_an_unknown_key_is_a_warning_that_names_the_nearest(tmp_path: Path) -> None:
     file = write(tmp_path / "c.toml", "max_turn = 3\nzzz = 1\n[limits]\nmax_turns = 2\n")
     found = loaded(tmp_path, environ={"SLUICE_MAX_TURNZ": "1", "SLUICE_ELSE": "x"}, user_config=file)
-    assert found.settings == Settings()
+    assert found.settings == Settings(config_file=str(file))
     assert any("'max_turn' is ignored; did you mean max_turns?" in warning for warning in found.warnings)
     assert any("'zzz' is ignored" in warning for warning in found.warnings)
     assert any("'limits'" in warning for warning in found.warnings)
@@ -176,6 +176,7 @@ def test_the_project_widens_nothing(tmp_path: Path) -> None:
     plain = load({}, {}, cwd=tmp_path / "elsewhere", user_config=file).settings
     found = loaded(tmp_path, user_config=file)
     assert found.settings == msgspec.structs.replace(plain, tools=("a",))
+    assert plain.config_file == str(file)
     for name in ("max_turns", "max_seconds", "no_tools"):
         assert any(name in warning and "only narrow" in warning for warning in found.warnings)
 
@@ -400,7 +401,7 @@ def test_a_value_is_usable_or_refused_by_name(name: str, raw: object) -> None:
 )
 def test_values_are_read_as_documented(name: str, raw: object, value: object) -> None:
     if value is ValueError:
-        with pytest.raises(ValueError, match="^[a-z]"):
+        with pytest.raises(ValueError, match=r"^[a-z]"):
             keys()[name].parse(raw)
     else:
         assert keys()[name].parse(raw) == value

@@ -36,7 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told from outside, apart from the prompt. Its `repr` holds no secret.
 
     `tools` is `None` for all tools, else the only names to offer; `exclude_tools` and `no_tools` take away from them.
-    After `load` the files are absolute; the workspace is so once `open_workspace` has been through it.
+    `config_file` is the user's config file that was read, if any. After `load` the files are absolute; the workspace is
+    so once `open_workspace` has been through it.
     """
 
     workspace: str = "."
@@ -65,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     debug: bool = False
     limits: Limits = DEFAULT_LIMITS
+    config_file: str | None = None
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{key}={value!r}' for key, value in self.shown().items())})"
@@ -132,7 +134,7 @@ def load(
     for name in FILES:
         if name in found and found[name][0] is not None:
             found[name] = (str(_path(cwd, found[name][0])), found[name][1])
-    settings = _settings(found)
+    settings = _settings(found, None if file is None else str(file.path.absolute()))
     _check(settings, warnings)
     origins = {key: found[key][1] if key in found else "default" for key in keys()}
     return Loaded(settings=settings, origins=origins, warnings=warnings)
@@ -337,10 +339,10 @@ def _fall_back_to_openai_key(found: Found, environ: Mapping[str, str]) -> None:
         found["api_key"] = (_parsed(keys()["api_key"], environ["OPENAI_API_KEY"], origin), origin)
 
 
-def _settings(found: Found) -> Settings:
+def _settings(found: Found, file: str | None) -> Settings:
     values = {name: value for name, (value, _origin) in found.items()}
     bounds = {name: values.pop(name) for name in list(values) if keys()[name].limit}
-    return Settings(**values, limits=msgspec.structs.replace(DEFAULT_LIMITS, **bounds))
+    return Settings(**values, config_file=file, limits=msgspec.structs.replace(DEFAULT_LIMITS, **bounds))
 
 
 def _check(settings: Settings, warnings: list[str]) -> None:

@@ -1,0 +1,182 @@
+"""The flags of the command line, in groups, and the pages of help. Only click is imported: `--help` must be quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENVIRONMENT = [
+    ("SLUICE_<KEY>", "any key of the config file, for example SLUICE_MODEL, SLUICE_API_KEY, SLUICE_MAX_TURNS"),
+    ("NCA_<KEY>", "the same; SLUICE_<KEY> wins"),
+    ("SLUICE_CONFIG, NCA_CONFIG", "the config file, if --config is not given"),
+    ("OPENAI_API_KEY", "the key, if no other is set and the address is OpenAI's own"),
+    ("http_proxy, https_proxy, all_proxy, no_proxy", "proxies, as other programs read them"),
+    ("NO_COLOR", "no colours"),
+]
+FILES = [
+    ("config.toml", "your own, in the platform's config folder under sluice/ (see: sluice config show)"),
+    (".sluice/config.toml", "in the workspace; may only lower limits and take tools away"),
+]
+EXIT_CODES = [
+    ("0", "completed"),
+    ("1", "failed: the provider, the network, an incomplete reply"),
+    ("2", "usage or configuration"),
+    ("3", "a limit was met, or the run went round in a loop"),
+    ("4", "blocked: what was asked for needs an approval"),
+    ("130, 143", "ended by Ctrl-C, by SIGTERM"),
+]
+
+
+class GroupedOption(click.Option):
+    """An option that says under which heading the help shows it."""
+
+    def __init__(self, *args: Any, heading: str = "Other", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.heading = heading
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _headed_options(self, ctx, formatter)
+
+
+class UnreadError(Exception):
+    """Whoever read standard output has gone. Stands in for `BrokenPipeError`, which click would make a failure of."""
+
+
+class SluiceGroup(click.Group):
+    """The main command: with no subcommand it runs a prompt. Its help is a page of manual."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError:
+            raise UnreadError from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise UnreadError from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _headed_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+        for heading, rows in (("Environment", ENVIRONMENT), ("Files", FILES), ("Exit codes", EXIT_CODES)):
+            with formatter.section(heading):
+                formatter.write_dl(rows, col_max=22)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(error.message + ' To run a prompt, write: sluice -e "…"', ctx) from None
+
+
+def _headed_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    headed: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            headed.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
+    for heading, records in headed.items():
+        with formatter.section(heading):
+            formatter.write_dl(records, col_max=34)
+
+
+def _option(heading: str, *names: str, metavar: str | None = None, help: str, many: bool = False) -> Callable[[F], F]:
+    """One flag. Values stay text: `sluice.run.config` reads them all, from wherever they come, in one way."""
+    kind: dict[str, Any] = {"metavar": metavar} if metavar else {"is_flag": True}
+    return click.option(*names, cls=GroupedOption, heading=heading, default=None, multiple=many, help=help, **kind)
+
+
+_WORKSPACE = [
+    _option(
+        "Workspace and configuration",
+        "-w",
+        "--workspace",
+        metavar="DIR",
+        help="Folder the tools work in; made if absent. [.]",
+    ),
+    _option("Workspace and configuration", "--config", metavar="FILE", help="Config file: TOML or key=value lines."),
+    _option(
+        "Workspace and configuration",
+        "--set",
+        "pairs",
+        metavar="KEY=VALUE",
+        many=True,
+        help="Set any key, for example --set idle_seconds=120.",
+    ),
+    _option("Workspace and configuration", "--debug", help="Show notices, logs and tracebacks on standard error."),
+]
+_APPROVALS = [
+    _option("Approvals", "--allow-mutating-tools", help="Let tools change files in the workspace."),
+    _option("Approvals", "--allow-execution-tools", help="Let tools run commands."),
+]
+_MODEL = [
+    _option("Model", "--model", metavar="NAME", help="Model to ask. [gpt-4o]"),
+    _option("Model", "--base-url", metavar="URL", help="Any OpenAI-compatible API. [https://api.openai.com/v1]"),
+    _option(
+        "Model",
+        "--api-key",
+        metavar="KEY",
+        help="Others on this machine can see it in the process list: rather set SLUICE_API_KEY.",
+    ),
+    _option("Model", "--dialect", metavar="NAME", help="Wire format of the API. [openai_chat]"),
+    _option("Model", "--temperature", metavar="N", help="Sampling temperature; sent only if set."),
+    _option("Model", "--max-output-tokens", metavar="N", help="Tokens of one reply; sent only if set."),
+    _option("Model", "--system-prompt-file", metavar="FILE", help="Takes the place of the built-in system prompt."),
+    _option("Model", "--mode", metavar="real|mock", help="mock answers from a fixture, with no network. [real]"),
+    _option("Model", "--mock-fixture", metavar="FILE", help="JSON array of assistant messages for --mode mock."),
+    _option("Model", "--record", metavar="FILE", help="Write every exchange to a cassette (without the key)."),
+    _option("Model", "--replay", metavar="FILE", help="Answer from a cassette, with no network."),
+]
+_TOOLS = [
+    _option("Tools", "--tools", metavar="NAME,…", help="Offer only these tools."),
+    _option("Tools", "--exclude-tools", metavar="NAME,…", help="Do not offer these tools."),
+    _option("Tools", "--no-tools", help="Offer no tools."),
+]
+_LIMITS = [
+    _option("Limits", "--max-turns", metavar="N", help="Replies in a run. [20]"),
+    _option("Limits", "--max-tool-calls-per-turn", metavar="N", help="Calls in one reply. [8]"),
+    _option("Limits", "--max-total-tool-calls", metavar="N", help="Calls in a run. [50]"),
+    _option("Limits", "--max-tool-output-bytes", metavar="SIZE", help="Of one result, shown to the model. [16KiB]"),
+    _option("Limits", "--max-context-bytes", metavar="SIZE", help="Conversation before it is shrunk. [auto]"),
+    _option("Limits", "--max-seconds", metavar="N", help="Time of a run. [no limit]"),
+]
+_RUN = [
+    _option("Run", "-e", "--execute", metavar="PROMPT", help="The prompt. Without it, standard input is the prompt."),
+    _option("Run", "--output", metavar="text|json|stream-json", help="What standard output holds. [text]"),
+    _option("Run", "--dry-run", help="Show the configuration and the request; send nothing."),
+]
+
+
+def run_options(function: F) -> F:
+    """All flags of the main command."""
+    return _add(function, _RUN + _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+
+
+def tool_options(function: F) -> F:
+    """The flags of `sluice tool` that are settings."""
+    return _add(function, _APPROVALS + _WORKSPACE)
+
+
+def show_options(function: F) -> F:
+    """The flags of `sluice config show` that are settings."""
+    return _add(function, _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+
+
+def _add(function: F, options: list[Callable[[Any], Any]]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
