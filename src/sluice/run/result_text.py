@@ -17,12 +17,14 @@ def result_text(result: ToolResult) -> str:
     if result.exit_code is not None:
         head += f", exit code {result.exit_code}"
     head += "]"
-    lines = [head]
+    content = result.content
     if result.error is not None:
         where = f" ({result.error.path})" if result.error.path else ""
-        lines[0] += f" {result.error.code}{where}: {result.error.message}"
-    if result.blocked is not None:
+        said = "" if content.startswith(result.error.message) else f": {result.error.message}"
+        head += f" {result.error.code}{where}{said}"
+    lines = [head]
+    if result.blocked is not None and result.blocked.how_to_allow not in content:
         lines.append(f"How to allow it: {result.blocked.how_to_allow}")
-    if result.content:
-        lines.append(result.content)
+    if content:
+        lines.append(content)
     return "\n".join(lines)
