@@ -25,8 +25,8 @@ class ListArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         str, msgspec.Meta(description="Folder to list, relative to the workspace; default all of it.")
     ] = "."
     extensions: Annotated[
-        tuple[str, ...] | None,
-        msgspec.Meta(description='Only files that end so, such as ["py", "md"].', max_length=32),
+        Annotated[tuple[str, ...], msgspec.Meta(max_length=32)] | None,
+        msgspec.Meta(description='Only files that end so, such as ["py", "md"].'),
     ] = None
     max_results: Annotated[int | None, msgspec.Meta(description="Paths to return; default 100, at most 500.")] = None
 

@@ -242,7 +242,7 @@ def _regex_message(said: str, query: str) -> str:
     for echoed, pointer in itertools.pairwise(lines):
         found = re.fullmatch(r" *(\^+)(?: *\^+)*", pointer)
         at = echoed.find(query)
-        if found and at >= 0:
-            position = f" at position {max(found.start(1) - at, 0)}"
+        if found and 0 <= at <= found.start(1):  # before it stands a group of ripgrep's own
+            position = f" at position {found.start(1) - at}"
             break
     return f"the query is no valid regular expression: {reason}{position}; put \\ before a sign that is meant as itself"
