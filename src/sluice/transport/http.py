@@ -257,6 +257,7 @@ class HttpExchange:
 
     def _on_connected(self, *_: object) -> int:
         self._patience.sent_at = self._driver.loop.time()
+        self._arm()
         return pycurl.PREREQFUNC_OK
 
     def _on_header(self, line: bytes) -> None:
