@@ -49,7 +49,7 @@ def descriptors() -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def no_child_left() -> Iterator[None]:
     before, threads = descriptors(), threading.active_count()
     yield
     assert descriptors() == before

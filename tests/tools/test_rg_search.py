@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.errors import PathError
-from sluice.tools import rg_search
+from sluice.tools import rg_search, ripgrep
 
 
 def lines(result: Any) -> list[str]:
@@ -172,8 +172,12 @@ def test_output_bytes_are_bounded(bench: Any) -> None:
     assert result.truncated
 
 
-def test_time_is_bounded(bench: Any) -> None:
-    bench.limits(search_seconds=0.0)
+def test_time_is_bounded(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 1000\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(ripgrep, "program", lambda root: str(slow))
+    bench.limits(search_seconds=0.1)
     result = bench.call(rg_search, query="two")
     assert (result.ok, result.status, result.failure, result.timed_out) == (False, "timed_out", "retryable", True)
 

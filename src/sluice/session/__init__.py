@@ -1,1 +1,1 @@
-"""Wet: what is stored of a run, and the audit of what was decided and started."""
+"""WET: notices become rows, rows become history; and the record of decisions that nothing may run without."""
