@@ -20,6 +20,7 @@ from itertools import pairwise
 from sluice.errors import ArgumentsError
 from sluice.values.deltas import CallClosed, CallOpened, Delta
 from sluice.values.messages import CallStatus, ToolCall
+from sluice.wire.pieces import Pieces
 from sluice.wire.strict_json import is_unfinished, parse_arguments
 from sluice.wire.surrogates import is_torn, rejoined, storable
 
@@ -61,7 +62,7 @@ class PartialCall:
         self.id = ""
         self.name = ""
         self.named = False  # the name is closed
-        self.fragments: list[str] = []
+        self.fragments = Pieces()
         self.size = 0  # bytes of arguments
         self.closed = False  # the dialect itself said that the call is complete
         self.announced = False  # its end was told to the watcher, once
@@ -153,6 +154,12 @@ class CallAssembler:
             )
         return tuple(made)
 
+    def fold(self) -> None:
+        """Lets go of the memory that many short fragments cost."""
+        for call in self.calls:
+            self._drop_placeholder(call.fragments)
+            call.fragments.fold()
+
     def settle(self, call: PartialCall, stop_reason: str | None) -> tuple[str, CallStatus, str | None]:
         """Arguments, status and problem of a call under this stop reason. Joined and parsed once per change."""
         if call.verdict is None:
@@ -178,9 +185,7 @@ class CallAssembler:
 
     def _judge_text(self, call: PartialCall) -> tuple[str, CallStatus, str | None]:
         fragments = call.fragments
-        if len(fragments) > 1 and fragments[0] == "{}":
-            self._count("placeholder_arguments")
-            del fragments[0]
+        self._drop_placeholder(fragments)
         text = "".join(fragments)
         if is_torn(text):
             text = rejoined(text)
@@ -206,7 +211,12 @@ class CallAssembler:
             return storable(text), "malformed", f"call {call.index}: {where}; the arguments end with {error.tail!r}"
         return text, "whole", None
 
-    def _resent(self, fragments: list[str]) -> str | None:
+    def _drop_placeholder(self, fragments: Pieces) -> None:
+        if len(fragments) > 1 and fragments[0] == "{}":
+            self._count("placeholder_arguments")
+            del fragments[0]
+
+    def _resent(self, fragments: Pieces) -> str | None:
         """Arguments that the server sent again as they grew, or once more at the end; only when the join is no JSON."""
         last = fragments[-1]
         if len(fragments) < 2:
@@ -221,7 +231,7 @@ class CallAssembler:
             self._count("cumulative_arguments")
         else:
             return None
-        fragments[:] = [last]
+        fragments.replace(last)
         return last
 
     def _find(self, index: int | None, id: str | None, name: str | None, out: list[Delta]) -> PartialCall | None:

@@ -29,6 +29,8 @@ from sluice.wire.surrogates import storable
 _BODY_BYTES = 64 * KIB
 _SNIFF_BYTES = KIB  # bytes of white space after which a body is taken for a stream
 _HEAD = 64
+_SLICE_BYTES = 64 * KIB  # bytes of a large read that are taken apart at a time
+_FOLD_EVENTS = 1024  # events between two looks at how many short pieces are held
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
@@ -64,6 +66,7 @@ class ReplyReader:
         self._max_event = max(size, limits.max_arguments_bytes + 64 * KIB)
         self._decoder = EventDecoder(self._max_event)
         self._bytes = 0
+        self._fold_at = _FOLD_EVENTS
         self._head: bytes | None = b""  # the first bytes, until they show whether this is a stream
         self._body: bytearray | None = None  # a body that is no stream
         self._error: StreamError | None = None
@@ -104,21 +107,26 @@ class ReplyReader:
         try:
             if self._head is not None:
                 chunk = self._sniff(chunk)
-            if self._body is None:
-                self._read(chunk, out)
-            else:
+            if self._body is not None:
                 self._body += chunk
                 if len(self._body) > _BODY_BYTES:
                     raise _not_a_stream(bytes(self._body))
+            elif len(chunk) <= _SLICE_BYTES:
+                events = self._decoder.feed(chunk)
+                if events:
+                    self._events.read(events, out)
+            else:
+                self._slices(chunk, out)
             if over > 0 and not self._state.ended:
                 limit = self._limits.max_stream_bytes
                 raise Bound("max_stream_bytes", limit, self._bytes + over, "bytes")
-        except Fault as fault:
-            error = self._fail(fault)
         except EventTooLarge as large:
-            error = self._fail(self._too_large(large))
-        except Bound as bound:
-            error = self._fail(Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound))
+            error = self._oversized(large, out)
+        except (Fault, Bound) as fault:
+            error = self._fail(fault)
+        if self._state.events >= self._fold_at:
+            self._fold_at = self._state.events + _FOLD_EVENTS
+            self._state.fold()
         if error is not None and not out:
             raise error
         return out
@@ -131,7 +139,7 @@ class ReplyReader:
             out: list[Delta] = []
             try:
                 self._end(out)
-            except Fault as fault:
+            except (Fault, Bound) as fault:
                 raise self._fail(fault) from None
             finally:
                 self.closing = tuple(out)
@@ -145,15 +153,23 @@ class ReplyReader:
         assert self._error is not None
         return self._error.partial
 
-    def _read(self, chunk: bytes, out: list[Delta]) -> None:
+    def _slices(self, chunk: bytes, out: list[Delta]) -> None:
+        """A large read, a part at a time, so that its lines and events are not all held at once."""
+        for start in range(0, len(chunk), _SLICE_BYTES):
+            self._events.read(self._decoder.feed(chunk[start : start + _SLICE_BYTES]), out)
+            if self._state.ended:
+                return
+
+    def _oversized(self, large: EventTooLarge, out: list[Delta]) -> StreamError | None:
+        """The events that the read had completed before the oversized one come first, as under any other split."""
         try:
-            events = self._decoder.feed(chunk)
-        except EventTooLarge as large:
             self._events.read(large.events, out)
-            if not self._state.ended:
-                raise
-        else:
-            self._events.read(events, out)
+        except (Fault, Bound) as fault:
+            return self._fail(fault)
+        if self._state.ended:
+            return None
+        bound = "max_whole_event_bytes" if self.dialect.whole_events else "max_event_bytes"
+        return self._fail(Bound(bound, self._max_event, large.seen, "bytes"))
 
     def _sniff(self, chunk: bytes) -> bytes:
         """Tells a stream from other bodies by its first byte that is no white space and no byte order mark."""
@@ -186,8 +202,6 @@ class ReplyReader:
                     state.tolerate("torn_last_event")  # the mark was seen: what was cut is only the farewell
                 else:
                     raise Fault("incomplete", self._incomplete(cut)) from None
-            except Bound as bound:
-                raise Fault("limit", f"the reply passed a bound: {bound}", bound=bound.bound) from None
         self._events.finish(out)
         if not self.terminal:
             if not state.events and self._decoder.strange:
@@ -204,12 +218,9 @@ class ReplyReader:
             f"before its terminal mark{done}"
         )
 
-    def _too_large(self, large: EventTooLarge) -> Fault:
-        bound = "max_whole_event_bytes" if self.dialect.whole_events else "max_event_bytes"
-        message = f"the reply passed a bound: {bound} is {self._max_event} bytes, seen: {large.seen}"
-        return Fault("limit", message, bound=bound)
-
-    def _fail(self, fault: Fault) -> StreamError:
+    def _fail(self, fault: Fault | Bound) -> StreamError:
+        if isinstance(fault, Bound):
+            fault = Fault("limit", f"the reply passed a bound: {fault}", bound=fault.bound)
         partial = self._state.reply(self.dialect.name, self._keep, whole=False)
         code = storable(fault.code) if fault.code is not None else None
         self._error = StreamError(fault.kind, storable(str(fault)), partial, bound=fault.bound, code=code)

@@ -17,6 +17,7 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation, Reasoning, Reply, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.assembler import CallAssembler
+from sluice.wire.pieces import Pieces
 from sluice.wire.sse import Event
 
 
@@ -53,8 +54,8 @@ class ReplyState:
 
     def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = ()) -> None:
         # Where nothing is kept, the last piece still shows that something was said.
-        self.text_parts: list[str] | deque[str] = [] if keep else deque(maxlen=1)
-        self.reasoning_parts: list[str] | deque[str] = [] if keep else deque(maxlen=1)
+        self.text_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
+        self.reasoning_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
         self.text: Callable[[str], None] = self.text_parts.append
         self.reasoning: Callable[[str], None] = self.reasoning_parts.append
         self.tolerances: dict[str, int] = {}
@@ -84,6 +85,13 @@ class ReplyState:
         if text:
             self.reasoning(text)
             out.append(ReasoningDelta(text))
+
+    def fold(self) -> None:
+        """Lets go of the memory that many short pieces cost; to be called now and then."""
+        for parts in (self.text_parts, self.reasoning_parts):
+            if isinstance(parts, Pieces):
+                parts.fold()
+        self.calls.fold()
 
     def reply(self, dialect: str, keep: bool, *, whole: bool) -> Reply:
         """The reply so far. `whole` is false for a partial one: then no open call can be whole."""

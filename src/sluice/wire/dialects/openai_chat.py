@@ -105,7 +105,7 @@ class ChatReader:
             try:
                 chunk = decode(data) if self._named and name is None else self._first(name, data)
             except (msgspec.DecodeError, RecursionError):
-                odd = self._odd(name, data)
+                odd = self._odd(data)
                 if odd is None:
                     if state.ended:
                         return
@@ -232,7 +232,7 @@ class ChatReader:
                 raise provider_error(detail)
         self._state.tolerate("no_choices")
 
-    def _odd(self, name: str | None, data: bytes) -> _Chunk | None:
+    def _odd(self, data: bytes) -> _Chunk | None:
         """An event that the typed decode refused; `None` if there is nothing in it."""
         state = self._state
         stripped = data.strip()
@@ -242,15 +242,13 @@ class ChatReader:
         if not stripped:
             state.tolerate("empty_event")
             return None
-        if name == "error":
-            raise provider_error(any_json(data))
         try:
             whole = json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError):
             raise malformed(state.events, data, "is no JSON") from None
         if not isinstance(whole, dict):
             raise malformed(state.events, data, "is no JSON object")
-        if whole.get("error") is not None:
+        if whole.get("error"):
             raise provider_error(whole["error"])
         try:
             return _Chunk(

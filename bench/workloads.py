@@ -1,0 +1,84 @@
+"""Streams to measure with: made here, the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import random
+
+WORDS = (
+    "the of and to in is that for it as with was on be by this are from or which at an have not stream token "
+    "delta parser buffer event model value error reply server client index message schema naïve über 数据 流式 🙂"
+).split()
+
+
+def _chunk(delta: dict[str, object], finish: str | None = None, **more: object) -> bytes:
+    body = {
+        "id": "chatcmpl-B7x0sluiceBenchmark0000000",
+        "object": "chat.completion.chunk",
+        "created": 1764000000,
+        "model": "bench-model-2026-11-30",
+        "service_tier": "default",
+        "system_fingerprint": "fp_0123456789",
+        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
+        "usage": None,
+        **more,
+    }
+    return b"data: " + json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _ending(finish: str) -> list[bytes]:
+    usage = {"prompt_tokens": 800, "completion_tokens": 2000, "total_tokens": 2800}
+    return [_chunk({}, finish), _chunk({}, choices=[], usage=usage), b"data: [DONE]\n\n"]
+
+
+def text_stream(events: int = 2000) -> list[bytes]:
+    """One answer in `events` pieces of a word each."""
+    dice = random.Random(1)
+    stream = [_chunk({"role": "assistant", "content": "", "refusal": None})]
+    stream += [_chunk({"content": " " + dice.choice(WORDS)}) for _ in range(events)]
+    return stream + _ending("stop")
+
+
+def arguments(size: int, seed: int) -> str:
+    """A JSON object of about `size` bytes: edits with code in them."""
+    dice = random.Random(seed)
+    edits = []
+    length = 0
+    while length < size:
+        line = " ".join(dice.choice(WORDS) for _ in range(8)) + ' = "x"\n'
+        edits.append({"start": dice.randint(1, 9999), "text": line * 3, "keep": True})
+        length += len(json.dumps(edits[-1], ensure_ascii=False).encode()) + 1
+    return json.dumps({"path": f"src/module_{seed}.py", "edits": edits}, ensure_ascii=False)
+
+
+def _fragments(text: str, low: int, high: int, seed: int) -> list[str]:
+    dice = random.Random(seed)
+    out = []
+    at = 0
+    while at < len(text):
+        step = dice.randint(low, high)
+        out.append(text[at : at + step])
+        at += step
+    return out
+
+
+def _call(index: int, arguments: str, **more: object) -> dict[str, object]:
+    function = {"arguments": arguments} if not more else {"name": "apply_patch", "arguments": arguments}
+    return {"tool_calls": [{"index": index, **more, "function": function}]}
+
+
+def calls_stream(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: int = 16) -> list[bytes]:
+    """`calls` interleaved calls with `size` bytes of arguments each, in fragments of `low` to `high` characters."""
+    stream = [_chunk(_call(i, "", id=f"call_bench_{i}", type="function")) for i in range(calls)]
+    queues = [_fragments(arguments(size, i), low, high, i) for i in range(calls)]
+    for place in range(max(len(q) for q in queues)):
+        stream += [_chunk(_call(i, queue[place])) for i, queue in enumerate(queues) if place < len(queue)]
+    return stream + _ending("tool_calls")
+
+
+def pieces(stream: list[bytes], size: int | None) -> list[bytes]:
+    """The same bytes in reads of `size` bytes; 0: all in one read; `None`: one event a read."""
+    if size is None:
+        return stream
+    body = b"".join(stream)
+    return [body[i : i + size] for i in range(0, len(body), size)] if size else [body]
