@@ -101,6 +101,7 @@ class Calls:
         self.can_ask = can_ask
         self.end: End | None = limit
         self._skip: str | None = limit[0] if limit else None  # why what is left of the turn is skipped
+        self._denied: CallKey | None = None  # the first denial of the group in hand
         self._stopped = False
         self._released = 0
 
@@ -194,11 +195,11 @@ class Calls:
         left = self.slots[self._released :]
         if not left or self._stopped or any(slot.state is _S.CHECKING for slot in left):
             return []
-        if self._skip:
-            return self._skip_rest(left)
         group = _first_group(left)
         if any(slot.state in _WAITS or slot.state in _WITH_POLICY for slot in group):
             return []
+        if self._skip:
+            return self._skip_rest(left)
         first = group[0]
         if first.unfit is not None and first.state in (_S.NEW, _S.REJECTED, _S.DENIED):
             return [self._refuse(first, first.unfit, _E.REFUSE)]
@@ -222,6 +223,7 @@ class Calls:
             if slot.state is _S.TO_ASK:
                 slot.to(_E.ASK_NOBODY)
             if slot.state is not _S.ALLOWED:
+                self._denied = slot.key
                 break
             allowed.append(slot)
         if not allowed:  # the first one is denied: the next step refuses it
@@ -236,12 +238,12 @@ class Calls:
         return [RunTools(tuple(slot.key for slot in allowed))]
 
     def _skip_rest(self, left: list[Slot]) -> list[Command]:
-        """Refuses what has not started. A denial already given keeps its own words; all others are skipped."""
+        """Refuses what has not started. The denial that its group was run up to keeps its words; all others are skipped."""
         commands: list[Command] = []
         for slot in left:
             if slot.state in _WAITS or slot.state in _HAS_RESULT:
                 continue
-            own = slot.unfit if slot.state is _S.DENIED else None
+            own = slot.unfit if slot.key == self._denied else None
             commands.append(self._refuse(slot, own or answers.skipped(slot.call, self._skip or ""), _E.REFUSE))
         return commands
 
@@ -262,7 +264,7 @@ class Calls:
     def snapshot(self) -> tuple[object, ...]:
         """The whole state as plain values, for comparing."""
         slots = tuple(slot.snapshot() for slot in self.slots)
-        return (slots, self.can_ask, self.end, self._skip, self._stopped, self._released)
+        return (slots, self.can_ask, self.end, self._skip, self._denied, self._stopped, self._released)
 
 
 def _event_of(fact: CallFact) -> CallEvent:

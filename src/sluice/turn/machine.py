@@ -373,6 +373,8 @@ def _end_of_reply(reply: Reply, repeated: bool) -> End | None:
             return outcomes.FAILED, "the provider's content filter ended the answer"
         case "refusal":
             return outcomes.FAILED, "the model refused to answer"
+    if reply.refusal and not reply.text:  # dialects that keep a refusal apart stop as usual
+        return outcomes.FAILED, "the model refused to answer"
     if reply.kept and not reply.text:
         also = " but reasoning" if reply.reasoning or reply.blocks else " at all"
         return outcomes.COMPLETED, f"the model returned nothing{also}"

@@ -1,0 +1,327 @@
+"""A second machine, written as a plain sequential program over full histories: slow, and independent of the first.
+
+It shares the words (facts and commands) with the real one, and no rule. Nothing here is a table: a run is a generator
+that yields commands and is sent facts, and a wish to stop is an exception.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sluice.limits import Limits
+from sluice.turn import facts as f
+from sluice.values.calls import CallKey
+from sluice.values.messages import KNOWN_STOP_REASONS, Reply, ToolCall
+from sluice.values.results import ToolResult
+
+
+class Stop(Exception):
+    """The run was cancelled."""
+
+
+class Record:
+    """What came of one call."""
+
+    def __init__(self, key: CallKey, call: ToolCall, fit: bool, cut: bool) -> None:
+        self.key, self.call, self.fit, self.cut = key, call, fit, cut
+        self.category = ""
+        self.refusal: str | None = None  # status word of a refusal that is decided
+        self.stage = "fresh"
+        self.status: str | None = None
+        self.result: ToolResult | None = None  # of a tool, or of a rejection or denial
+        self.end_turn = False
+
+
+class Naive:
+    def __init__(self, run: str, limits: Limits, can_ask: bool) -> None:
+        self.run, self.limits, self.can_ask = run, limits, can_ask
+        self.past: list[list[Record]] = []
+        self.out: list[object] = []
+        self.stopping = False
+        self.decided: str | None = None  # an end that is known; a later wish to stop does not change it
+
+    # One fact in, a list of what is done out. Refusals and Judge, Check orders are not shown: only what matters outside.
+    def program(self):
+        yield []
+        try:
+            outcome = yield from self.turns()
+        except Stop:
+            outcome = self.decided or "cancelled"
+        self.stopping = True
+        self.out.append("EndJobs")
+        yield from self.fact(f.JobsEnded)
+        self.out.append(("Finish", outcome))
+        while True:
+            yield self.flush()
+
+    def flush(self):
+        out, self.out = self.out, []
+        return out
+
+    def fact(self, *kinds):
+        while True:
+            fact = yield self.flush()
+            if isinstance(fact, f.Cancelled):
+                if not self.stopping:
+                    self.stopping = True
+                    raise Stop
+            elif isinstance(fact, kinds):
+                return fact
+
+    def turns(self):
+        breaks = 0
+        asked = 0
+        turn = 0
+        while True:
+            turn += 1
+            if turn > self.limits.max_turns:
+                return "limit:turns"
+            self.out.append(("Prepare", turn))
+            ready = yield from self.fact(f.Prepared)
+            if ready.context_bytes > 200 * 1024:
+                self.out.append("Summarise")
+                try:
+                    smaller = yield from self.fact(f.Summarised)
+                except Stop:
+                    self.out.append("StopModel")
+                    yield from self.fact(f.Summarised)
+                    raise
+                if not smaller.ok or smaller.context_bytes > 200 * 1024:
+                    return "limit:context"
+            self.out.append(("CallModel", turn))
+            try:
+                answer = yield from self.fact(f.Replied, f.ModelFailed)
+            except Stop:
+                self.out.append("StopModel")
+                answer = yield from self.fact(f.Replied, f.ModelFailed)
+                yield from self.give_up(self.records(turn, answer))
+                raise
+            records = self.records(turn, answer)
+            asked += len(records)
+            self.past.append(records)
+            broken = isinstance(answer, f.ModelFailed)
+            breaks = breaks + 1 if broken else 0
+            if not broken and answer.reply.stop_reason == "aborted":
+                self.stopping = True
+                yield from self.give_up(records)
+                return "cancelled"
+            outcome = None
+            if broken:
+                if answer.kind != "incomplete":
+                    outcome = "provider_error"
+                elif answer.partial is None or breaks > 1:
+                    outcome = "incomplete"
+            elif not records:
+                outcome = {
+                    "max_tokens": "limit:output_tokens",
+                    "content_filter": "failed",
+                    "refusal": "failed",
+                    "pause": None,
+                }.get(answer.reply.stop_reason, "completed")
+            self.decided = outcome
+            ended = yield from self.calls(records, asked)
+            if outcome or ended:
+                return outcome or ended
+            if self.only_blocked(-1) and len(self.past) > 1 and self.only_blocked(-2):
+                return "blocked"
+            if self.going_round():
+                return "loop"
+
+    def records(self, turn: int, answer) -> list[Record]:
+        broken = isinstance(answer, f.ModelFailed)
+        one = (answer.partial or Reply()) if broken else answer.reply
+        trusted = not broken and one.stop_reason in KNOWN_STOP_REASONS and one.stop_reason != "aborted"
+        return [
+            Record(CallKey(self.run, turn, at), c, trusted and c.status == "whole", broken or c.status == "cut")
+            for at, c in enumerate(one.tool_calls)
+        ]
+
+    # -- the calls of one reply
+
+    def calls(self, records: list[Record], asked: int):
+        try:
+            return (yield from self.one_by_one(records, asked))
+        except Stop:
+            yield from self.give_up(records)
+            raise
+
+    def one_by_one(self, records: list[Record], asked: int):
+        if len(records) > self.limits.max_tool_calls_per_turn:
+            self.decided = self.decided or "limit:tool_calls_per_turn"
+            yield from self.skip(records)
+            return "limit:tool_calls_per_turn"
+        if records and asked > self.limits.max_total_tool_calls:
+            self.decided = self.decided or "limit:total_tool_calls"
+            yield from self.skip(records)
+            return "limit:total_tool_calls"
+        for r in [r for r in records if r.fit]:
+            r.stage = "asked"
+        while any(r.stage == "asked" for r in records):
+            fact = yield from self.fact(f.Checked, f.Rejected)
+            r = records[fact.key.position]
+            r.stage = "fresh"
+            if isinstance(fact, f.Rejected):
+                r.refusal, r.result = fact.result.status, fact.result
+            else:
+                r.category = fact.category
+        at = 0
+        while at < len(records):
+            group = self.group(records, at)
+            if group[0].refusal or not group[0].fit:
+                yield from self.refuse([group[0]])
+                ended = self.ends(group[0])
+                yield from self.skip(records[at + 1 :])
+                return ended
+            ended = yield from self.do(group, records)
+            at += len(group)
+            if ended is not None:
+                left = [r for r in records if r.status is None]
+                yield from self.skip(left)
+                for r in left:
+                    ended = ended or (self.ends(r) if r.status == "blocked" else None)
+                return ended or None
+        return None
+
+    def group(self, records: list[Record], at: int) -> list[Record]:
+        till = at
+        while till < len(records) and records[till].category == "read_only" and not records[till].refusal:
+            till += 1
+        return records[at : max(till, at + 1)]
+
+    def do(self, group: list[Record], records: list[Record]):
+        """Runs a group. `None`: go on; "": the turn is over; else the outcome."""
+        for r in group:
+            r.stage = "judged"
+        verdicts: dict[CallKey, f.Judged] = {}
+        while len(verdicts) < len(group):
+            verdict = yield from self.fact(f.Judged)
+            verdicts[verdict.key] = verdict
+        go: list[Record] = []
+        no: Record | None = None
+        for r in group:
+            verdict = verdicts[r.key]
+            if verdict.decision == "ask" and self.can_ask:
+                self.out.append(("Ask", r.key))
+                said = yield from self.fact(f.Answered)
+                if said.granted:
+                    verdict = yield from self.fact(f.Judged)
+                else:
+                    r.end_turn = not said.words
+            if verdict.decision != "allow":
+                no = r
+                r.refusal = "blocked"
+                break
+            go.append(r)
+        if go:
+            for r in go:
+                r.stage = "running"
+            self.out.append(("RunTools", tuple(r.key for r in go)))
+        bad = False
+        outcome = None
+        shown = 0
+        while shown < len(go):
+            ran = yield from self.fact(f.Ran)
+            r = records[ran.key.position]
+            r.stage, r.result, r.status, r.end_turn = "ran", ran.result, ran.result.status, ran.result.end_turn
+            while shown < len(go) and go[shown].status is not None:
+                self.out.append(("Release", go[shown].key, go[shown].status))
+                outcome = outcome or self.ends(go[shown])
+                bad = bad or not go[shown].result.ok
+                shown += 1
+        if no is not None and not bad and not outcome:
+            yield from self.refuse([no])
+            return self.ends(no) or ""
+        return (outcome or "") if bad or outcome else None
+
+    def refuse(self, some: list[Record]):
+        for r in some:
+            r.stage = "refusing"
+            r.refusal = r.refusal or "invalid"
+        yield from self.refusals(some)
+
+    def refusals(self, some: list[Record]):
+        while any(r.status is None for r in some):
+            fact = yield from self.fact(f.Refused)
+            for r in some:
+                if r.key == fact.key:
+                    r.status = r.refusal
+            while some and some[0].status is not None:
+                self.out.append(("Release", some[0].key, some[0].status))
+                some = some[1:]
+
+    def skip(self, some: list[Record]):
+        for r in some:
+            r.refusal = "blocked" if r.refusal == "blocked" else "skipped"
+            r.stage = "refusing"
+        yield from self.refusals(list(some))
+
+    def give_up(self, records: list[Record]):
+        self.stopping = True
+        shown = [r for r in records if r.status is None or r.stage == "ran"]
+        for r in records:
+            if r.stage == "running":
+                self.out.append(("StopTool", r.key))
+            elif r.stage not in ("ran", "refusing") and r.status is None:
+                r.refusal, r.stage = "cancelled", "refusing"
+        first = next((i for i, r in enumerate(records) if r.status is None), len(records))
+        shown = records[first:]
+        while True:
+            while shown and shown[0].status is not None:
+                self.out.append(("Release", shown[0].key, shown[0].status))
+                shown = shown[1:]
+            if not shown:
+                return
+            fact = yield from self.fact(f.Ran, f.Refused)
+            r = records[fact.key.position]
+            r.status = fact.result.status if isinstance(fact, f.Ran) else r.refusal
+
+    # -- judgements over the whole past
+
+    def ends(self, now: Record) -> str | None:
+        """How the run ends by this result."""
+        outcome = self.ending(now)
+        self.decided = self.decided or outcome
+        return outcome
+
+    def ending(self, now: Record) -> str | None:
+        text = now.call.arguments
+        if now.cut and not now.fit:
+            heads = [r for turn in self.past for r in turn if r.cut and not r.fit and r.status == "invalid"]
+            same = [r for r in heads if r.call.name == now.call.name and r.call.arguments[:256] == text[:256]]
+            return "loop" if len(same) >= 3 else None
+        if now.result is not None and now.result.failure == "fatal" and now.status != "blocked":
+            return "failed"
+        before: list[Record] = []
+        for turn in self.past:
+            for r in turn:
+                if r is now or r.status is None or r.status == "skipped" or (r.cut and not r.fit):
+                    continue
+                if r.key.turn == now.key.turn and r.key.position > now.key.position:
+                    continue
+                if r.status == "ok" and r.category in ("mutating", "execution"):
+                    before = [b for b in before if b.status == "blocked"]
+                before.append(r)
+        same = {
+            b.key.turn for b in before if (b.call.name, b.status, b.call.arguments) == (now.call.name, now.status, text)
+        }
+        if now.status != "ok" and same and now.key.turn not in same:
+            return "blocked" if now.status == "blocked" else "failed"
+        if now.end_turn:
+            return {"ok": "completed", "blocked": "blocked"}.get(now.status or "", "failed")
+        return None
+
+    def only_blocked(self, index: int) -> bool:
+        reached = [r.status for r in self.past[index] if r.status != "skipped"]
+        return bool(reached) and set(reached) == {"blocked"}
+
+    def going_round(self) -> bool:
+        counts: Counter[object] = Counter()
+        for turn in self.past[-10:]:
+            did = [
+                (r.call.name, r.call.arguments, r.status, r.result and (r.result.content, r.result.error)) for r in turn
+            ]
+            counts.update(
+                {repr(d) for d in did if d[2] != "skipped"}
+                | ({repr(did[0]) if len(did) == 1 else repr(did)} if did else set())
+            )
+        return any(n > 5 for n in counts.values())
