@@ -276,6 +276,7 @@ def test_a_users_mistake_is_exit_code_2_and_leaves_nothing(run: Run, rooms: Room
     shown = run("-w", "made", *argv)
     assert shown.code == 2
     assert words in shown.err
+    assert len(shown.err.splitlines()) == 1
     assert shown.out == ""
     assert rooms.settings is None
     assert not Path("made").exists()

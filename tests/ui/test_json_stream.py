@@ -57,11 +57,12 @@ def test_json_is_one_object_with_the_end_and_the_calls() -> None:
     assert (call["tool"], call["status"], call["result"]["ok"], call["seconds"]) == ("read", "whole", True, 1.5)
 
 
-@given(st.text(alphabet=st.characters() | st.sampled_from("\ud800\udfff\u2028\n")))
+@given(st.text(alphabet=st.characters() | st.sampled_from("\ud800\udfff\u2028\n\x7f\x9b\x1b\u202e\U000e0041")))
 def test_any_text_is_one_line_of_json_and_comes_back(text: str) -> None:
     line = as_json(TextNotice(turn=1, text=text))
     assert b"\n" not in line
     line.decode("utf-8")
+    assert not set(line.decode("utf-8")) & set("\x7f\x85\x9b\u2028\u202e\U000e0041")
     found = json.loads(line)["text"]
     # A high and a low surrogate side by side are one character once read back, as in any JSON.
     assert found.encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")

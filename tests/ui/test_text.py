@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -258,6 +259,15 @@ def test_lines_do_not_run_into_each_other_on_one_terminal() -> None:
     face.show(Warned(message="w"))
     face.close()
     assert screen.getvalue() == "I look.\n→ read  ✓ 0.25 s\nmore\nwarning: w\n"
+
+
+def test_lines_do_not_run_into_each_other_in_one_file(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+", encoding="utf-8") as out, (tmp_path / "log").open("a", encoding="utf-8") as err:
+        face = TextFace(out, err)
+        face.show(TextNotice(turn=1, text="half"))
+        face.show(Warned(message="w"))
+        face.close()
+        assert (tmp_path / "log").read_text(encoding="utf-8") == "half\nwarning: w\n"
 
 
 def test_a_reply_that_broke_does_not_run_into_the_next() -> None:

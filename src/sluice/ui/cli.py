@@ -179,7 +179,7 @@ def _show_reply(reply: dict[str, Any]) -> None:
         click.echo(f"→ {one_line(words, 2000)}")
 
 
-@sluice.command("tool", cls=GroupedCommand)
+@sluice.command("tool", cls=GroupedCommand, short_help="Run one tool call and print its result.")
 @click.argument("name")
 @click.option("--args", "arguments", metavar="JSON", default="{}", help="Arguments; - reads them from standard input.")
 @click.option("--seen", metavar="PATH", multiple=True, help="A file that counts as read, so that it may be changed.")
@@ -249,7 +249,7 @@ def _plain(key: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@sluice.command("replay-server", cls=GroupedCommand)
+@sluice.command("replay-server", cls=GroupedCommand, short_help="Serve recorded streams over loopback HTTP.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port; 0 takes a free one. [0]")
 @click.option("--pace", type=click.IntRange(min=0), default=0, metavar="MS", help="Milliseconds between pieces. [0]")
@@ -318,9 +318,11 @@ def _call(invocation: Invocation, argv: Sequence[str] | None) -> int:
         return code if isinstance(code, int) else 0
     except click.exceptions.Abort:  # click's word for Ctrl-C
         return 130
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "sluice"
+        return _complain(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _complain(error.format_message(), error.exit_code)
     except ConfigurationError as error:
         return _complain(str(error), 2)
     except UnreadError:

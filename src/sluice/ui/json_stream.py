@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from sluice.ui.visible import json_escaped
 from sluice.values.notices import CallArrived, CallFinished, Notice, RunFinished
 
 
@@ -55,8 +56,13 @@ class JsonFace:
 
 
 def as_json(value: object) -> bytes:
-    """The value as JSON in one line. Text that is no Unicode (lone surrogates) is escaped, so that it is never refused."""
+    """The value as JSON in one line.
+
+    Characters that a terminal would obey or hide are escaped, and so is text that is no Unicode (lone surrogates), which
+    is therefore never refused.
+    """
     try:
-        return msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).replace("\x7f", "\\u007f").encode("ascii")
+    return json_escaped(encoded.decode("utf-8")).encode("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TextIO
 
 from sluice.ui.json_stream import as_json
@@ -44,7 +45,7 @@ class TextFace:
         self._err = err
         self._debug = debug
         self._colour = colour
-        self._same_screen = out.isatty() and err.isatty()
+        self._same_screen = _same_place(out, err)
         self._out_open = False  # standard output stands inside a line
         self._err_open: tuple[int, int] | str | None = None  # standard error does: by which call, or by reasoning
         self._subjects: dict[tuple[int, int], str] = {}
@@ -109,9 +110,8 @@ class TextFace:
 
     def _reasoning(self, text: str) -> None:
         if not self._debug:
-            if self._err_open != "reasoning" and self._same_screen:
-                self._end_out_line()
-                self._end_err_line()
+            if self._err_open != "reasoning" and self._err.isatty():
+                self._before_err_line()
                 self._write_err(_DIM, "thinking …")
                 self._err_open = "reasoning"
             return
@@ -213,6 +213,17 @@ class TextFace:
             self._err_open = None
             self._err.write("\n")
             self._err.flush()
+
+
+def _same_place(out: TextIO, err: TextIO) -> bool:
+    """Whether both streams are read together: on terminals, or in one file or pipe (`2>&1`)."""
+    if out.isatty() and err.isatty():
+        return True
+    try:
+        first, second = os.fstat(out.fileno()), os.fstat(err.fileno())
+    except (OSError, ValueError):  # a stream that is no file
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
 
 
 def _ending(result: ToolResult, seconds: float) -> tuple[str, str]:

@@ -25,6 +25,7 @@ _SCRIPTS = r"\u0600-\u08ff\u0900-\u0dff"
 _JOINER = rf"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])|(?<=[{_SCRIPTS}])[\u200c\u200d](?=[{_SCRIPTS}])"
 
 _LOOSE_MARKS = re.compile(rf"\r\n|(?P<keep>{_JOINER})|[{_CONTROL}{_HIDDEN}]")
+_IN_JSON = re.compile(rf"[\x7f-\x9f{_HIDDEN}]")
 _STRICT_MARKS = re.compile(rf"\r\n|[{_CONTROL}{_HIDDEN}{_STRICT}]")
 
 
@@ -46,6 +47,19 @@ def one_line(text: str, limit: int = 200) -> str:
     if len(line) > limit:  # marks are longer than what they stand for
         cut, line = "", line[: limit - 1]
     return line if cut == text else line + "…"
+
+
+def json_escaped(json_text: str) -> str:
+    r"""The JSON text with those characters as `\uXXXX` escapes: the same value, safe to print, one line for any reader."""
+    return json_text if json_text.isascii() and "\x7f" not in json_text else _IN_JSON.sub(_escape, json_text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def _mark(found: re.Match[str]) -> str:
