@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 _MAX_LINE = 200  # characters of a line that are shown
 _MAX_SHOWN = 12  # lines of the file that are shown
 _MAX_COMPARED = 4_000  # lines that are compared by similarity
+_MAX_FOLDED = 1_000_000  # characters of a file up to which the costlier forms are tried
 _MAX_OLD_LINES = 2_000  # lines of the old text that vote for a place
 _MAX_POSITIONS = 50  # places of one line that count: a line that is everywhere says nothing
 
@@ -31,6 +32,8 @@ def _without_spaces(line: str) -> str:
 
 
 def _folded(line: str) -> str:
+    if line.isascii():
+        return _without_spaces(line)
     return _without_spaces(unicodedata.normalize("NFKC", line.translate(_LOOK_ALIKES)))
 
 
@@ -63,7 +66,7 @@ def candidates(text: str, places: Sequence[int]) -> str:
 def nearest(text: str, old: str) -> str:
     """A few lines on where the old text nearly is, or that nothing in the file is like it."""
     lines, wanted = _lines(text), _lines(old)[:_MAX_OLD_LINES]
-    for form, words in _FORMS:
+    for form, words in _FORMS[: len(_FORMS) if len(text) <= _MAX_FOLDED else 2]:
         at = _place_by_form(lines, wanted, form)
         if at is not None:
             return f"It is nearly at line {at + 1}: {words}.\n{_difference(lines, wanted, at)}"
