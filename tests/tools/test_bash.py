@@ -10,6 +10,8 @@ import pytest
 
 from sluice.tools import bash
 
+pytestmark = pytest.mark.parametrize("bench", ["openat2"], indirect=True)  # how a folder is opened is tested elsewhere
+
 
 @pytest.fixture(autouse=True, scope="module")
 def no_child_is_left() -> Any:
@@ -141,6 +143,11 @@ def test_a_broken_command_line_is_a_failed_command(bench: Any, command: str) -> 
     assert result.exit_code not in (0, None)
 
 
+@pytest.mark.parametrize("command", ["-i", "--version", "-e", "--rcfile x", "-- true"])
+def test_a_command_is_never_an_option_of_the_shell(bench: Any, command: str) -> None:
+    assert bench.call(bash, command=command).exit_code == 127
+
+
 @pytest.mark.parametrize("milliseconds", [0, -1, 600_001, 2**62])
 def test_a_timeout_out_of_range_is_refused(bench: Any, milliseconds: int) -> None:
     assert bench.call(bash, command="true", timeout_ms=milliseconds).error.code == "invalid_timeout"
@@ -153,7 +160,7 @@ def test_a_machine_without_a_shell_is_told(bench: Any, monkeypatch: pytest.Monke
 
 
 def test_sh_serves_where_bash_is_missing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bash, "_SHELLS", (("/no/such/bash", "-c"), ("/bin/sh", "-c")))
+    monkeypatch.setattr(bash, "_SHELLS", (("/no/such/bash", "-c"), ("/bin/sh", "-c", "--")))
     assert bench.call(bash, command="echo ok").content == "ok"
 
 
@@ -173,7 +180,7 @@ def test_keys_do_not_reach_a_command(bench: Any, monkeypatch: pytest.MonkeyPatch
     assert "canary-value" not in bench.call(bash, command="env").content
 
 
-def test_execution_alone_allows_it() -> None:
+def test_execution_alone_allows_it(bench: Any) -> None:
     assert bash.TOOL.category == "execution"
     assert not bash.TOOL.risk.changes_repository
     assert bash.TOOL.risk.runs_repository_code

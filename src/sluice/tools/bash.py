@@ -22,11 +22,12 @@ from sluice.values.results import ErrorInfo, FailureClass, ResultStatus, ToolRes
 
 NAME = "bash_execute_safe"
 MAX_COMMAND_BYTES = 128 * 1024 - 1  # one argument of exec on Linux is 128 KiB with its closing NUL
+# `--`: a command that begins with a dash is a command all the same, not an option of the shell.
 _SHELLS = (
-    ("/bin/bash", "--noprofile", "--norc", "-c"),
-    ("/usr/bin/bash", "--noprofile", "--norc", "-c"),
-    ("/usr/local/bin/bash", "--noprofile", "--norc", "-c"),
-    ("/bin/sh", "-c"),
+    ("/bin/bash", "--noprofile", "--norc", "-c", "--"),
+    ("/usr/bin/bash", "--noprofile", "--norc", "-c", "--"),
+    ("/usr/local/bin/bash", "--noprofile", "--norc", "-c", "--"),
+    ("/bin/sh", "-c", "--"),
 )
 _END_SECONDS = 5.0  # beyond the longest timeout: for ending the tree and answering
 
