@@ -42,7 +42,8 @@ def parse_arguments(text: str) -> dict[str, Any]:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise ArgumentsError(error.msg[:1].lower() + error.msg[1:], error.pos, text[-_TAIL:]) from None
+        reason = (error.msg[:1].lower() + error.msg[1:]).removesuffix(" at").rstrip(": ")
+        raise ArgumentsError(reason, error.pos, text[-_TAIL:]) from None
     except _Refused as error:
         raise ArgumentsError(error.reason, _position(text, error), text[-_TAIL:]) from None
     if not isinstance(value, dict):
