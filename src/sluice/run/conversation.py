@@ -20,7 +20,7 @@ class Talk:
         self._system = system
         self._store = store
         self.messages: Conversation = history
-        self.extra: tuple[UserMessage, ...] = ()
+        self.extra: tuple[Message, ...] = ()
         self.call_ids: set[str] = {call.id for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls}
 
     async def begin(self, run: str, prompt: UserMessage) -> None:

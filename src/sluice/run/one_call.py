@@ -40,7 +40,7 @@ async def _one_call(settings: Settings, name: str, arguments: str, seen: Sequenc
                 seen_files.mark(path, workspace.read(path, max_bytes=settings.limits.max_file_bytes).digest)
             except PathError as error:
                 return UNUSABLE, failed(name, error.code, f"--seen: {error}", path=error.path, status="invalid")
-        audit = AuditLog(state_folder() / "audit.jsonl")
+        audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
         execution = Execution(executor, audit, MemoryStore(), SystemClock(), settings.limits)
         key = CallKey(RandomIds().new("call"), 1, 0)

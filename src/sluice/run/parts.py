@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sluice.limits import Limits
 from sluice.policy.rules import Policy
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import AssistantMessage, Conversation, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, Message
 from sluice.values.ports import Approver, Audit, Clock, Hooks, Ids, Store, ToolExecutor, Transport
 from sluice.values.requests import ModelOptions
 from sluice.values.results import ToolResult
@@ -41,7 +41,7 @@ class RandomIds:
 class NoHooks:
     """Implements `values.ports.Hooks` by doing nothing; derive from it and override what you need."""
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
         """See `Hooks.prepare_turn`."""
         return ()
 

@@ -51,7 +51,7 @@ async def open_agent(
         stack.push_async_callback(transport.close)
         _workspace, _seen, executor = open_tools(settings, stack)
         policy = make_policy(settings, ask=approver is not None)
-        audit = AuditLog(state_folder() / "audit.jsonl")
+        audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
         store = store or MemoryStore()
         text = prompt_text(settings, policy)

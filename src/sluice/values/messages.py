@@ -131,8 +131,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     `tolerances` counts, by rule name, each departure from the dialect's documents that was put up with.
     `stop_reason` is of `KNOWN_STOP_REASONS` or the provider's own word; `None` before a terminal mark.
     `kept` is false if the reader was told to keep no text (`keep=False`): then `text` and `reasoning` are empty.
-    `refusal` is the model's own refusal where the dialect keeps it apart from text. `other_choices` is the highest number
-    of a choice beside the first that was seen and not read. `blocks` holds reasoning blocks with their signatures where the dialect has blocks.
+    `refusal` is the model's own refusal where the dialect keeps it apart from text. `other_choices` is the highest
+    number of a choice beside the first that was seen and not read. `blocks` holds reasoning blocks with their signatures
+    where the dialect has blocks.
     """
 
     text: str = ""

@@ -163,7 +163,7 @@ class Hooks(Protocol):
     A hook that raises stops what it guards: `call` raising refuses that call, any other ends the run as failed.
     """
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
         """Messages for this request only; they are not stored and count for context."""
         ...
 
