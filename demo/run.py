@@ -39,7 +39,8 @@ def show(title: str, exchanges: list[str], flags: list[str], workspace: Path, en
             print(f"\n=== {title}")
             print(f"$ sluice -w workspace --base-url {url}/v1 {' '.join([*flags, ''])}-e {PROMPT!r}\n", flush=True)
             run = [str(SLUICE), "-w", str(workspace), "--base-url", f"{url}/v1", "--model", "scripted-demo", *flags]
-            return subprocess.run([*run, "-e", PROMPT], env=env, check=False).returncode
+            # One stream for both, so that text and calls stand in the order in which they came.
+            return subprocess.run([*run, "-e", PROMPT], env=env, stderr=subprocess.STDOUT, check=False).returncode
         finally:
             server.terminate()
 
@@ -55,7 +56,13 @@ def main() -> int:
         target = workspace / "greet.py"
         before = target.read_bytes()
         env = environment(home)
-        first = show("1. With defaults: reading is allowed, changing is not", ["1-look", "2-edit", "3-blocked"], [], workspace, env)
+        first = show(
+            "1. With defaults: reading is allowed, changing is not",
+            ["1-look", "2-edit", "3-blocked"],
+            [],
+            workspace,
+            env,
+        )
         unchanged = target.read_bytes() == before
         allow = ["--allow-mutating-tools"]
         second = show("2. The same, with changes allowed", ["1-look", "2-edit", "3-done"], allow, workspace, env)
