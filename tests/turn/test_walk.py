@@ -111,7 +111,7 @@ END = (reply(),)
         (reply(LOOK, call("look", '{"a":', "cut")), END, True),
         (reply(LOOK, LOOK2, EDIT), END, False),
         (reply(LOOK, LOOK2, EDIT), END, True),
-        (reply(LOOK, LOOK2), (reply(), reply(EDIT)), True),
+        (reply(LOOK, LOOK2), (reply(), reply(EDIT)), False),
         (reply(LOOK, EDIT), (reply(LOOK), reply(EDIT)), False),
         (reply(LOOK, EDIT, stop="aborted"), END, True),
         (reply(LOOK, EDIT, stop="odd"), (reply(EDIT, stop="odd"),), True),

@@ -226,13 +226,15 @@ class Calls:
                 self._denied = slot.key
                 break
             allowed.append(slot)
-        if not allowed:  # the first one is denied: the next step refuses it
-            return self._step(admit)
+        if not allowed:
+            first = group[0]
+            own = first.unfit or answers.denied(first.call, None, "none", first.category)
+            return [self._refuse(first, own, _E.REFUSE)]
         limit = admit([slot.category for slot in allowed])
         if limit:
             self.end = self.end or limit
             self._skip = limit[0]
-            return self._step(admit)
+            return self._skip_rest(self.slots[self._released :])
         for slot in allowed:
             slot.to(_E.RUN)
         return [RunTools(tuple(slot.key for slot in allowed))]
