@@ -245,6 +245,7 @@ def test_a_project_file_that_the_user_names_is_the_users(tmp_path: Path) -> None
     file = project(tmp_path, 'model = "mine"\nmax_turns = 50')
     found = loaded(tmp_path, {"config": str(file)})
     assert (found.settings.model, found.settings.limits.max_turns) == ("mine", 50)
+    assert found.warnings == []
 
 
 # -- the key

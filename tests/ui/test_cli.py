@@ -92,6 +92,10 @@ class Rooms:
         if settings.dialect != "openai_chat":
             raise ConfigurationError(f"no dialect is named {settings.dialect!r}")
 
+    def make_transport(self, settings: Settings) -> None:
+        if Path(settings.mock_fixture or "").suffix != ".json":
+            raise ConfigurationError("the fixture is not JSON")
+
     def make_registry(self, settings: Settings) -> None:
         if "nonsense" in (settings.tools or ()):
             raise ConfigurationError("no tool is named 'nonsense'")
@@ -107,7 +111,7 @@ def rooms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rooms:
     monkeypatch.chdir(tmp_path)
     rooms = Rooms()
     for module, names in {
-        "sluice.run.wiring": ("open_agent", "dry_run", "find_dialect", "make_registry"),
+        "sluice.run.wiring": ("open_agent", "dry_run", "find_dialect", "make_registry", "make_transport"),
         "sluice.run.decoding": ("decode_file",),
         "sluice.run.one_call": ("one_call",),
         "sluice.testing.replay_server": ("serve",),
@@ -266,6 +270,7 @@ def test_a_dry_run_sends_nothing_needs_no_key_and_makes_no_folder(run: Run, room
         (("-e", "x", "--set", "zzz=1"), "unknown key"),
         (("-e", "x", "--api-key", KEY, "--dialect", "nonsense"), "no dialect"),
         (("-e", "x", "--api-key", KEY, "--tools", "nonsense"), "no tool"),
+        (("-e", "x", "--mode", "mock", "--mock-fixture", "/dev/null"), "not JSON"),
         (("nonsense",), "No such command"),
         (("-e", "x", "config", "show"), "-e goes with no command"),
         (("decode",), "FILE"),

@@ -122,11 +122,10 @@ def _run(settings: Settings, prompt: str, debug: bool) -> int:
     from pathlib import Path
 
     from sluice.run.config import open_workspace, require_key
-    from sluice.run.wiring import find_dialect, make_registry, open_agent
+    from sluice.run.wiring import open_agent
     from sluice.ui.headless import run_prompt, start_logging
 
-    find_dialect(settings)  # a wrong name is a mistake of the configuration: it is found before a folder is made
-    make_registry(settings)
+    _check(settings)
     stop_logging = start_logging(sys.stderr, debug)
     try:
         settings = open_workspace(settings, Path.cwd())
@@ -134,6 +133,18 @@ def _run(settings: Settings, prompt: str, debug: bool) -> int:
         return run_prompt(open_agent, settings, prompt, _face(settings))
     finally:
         stop_logging()
+
+
+def _check(settings: Settings) -> None:
+    """Raises `ConfigurationError` for names and files that cannot be used, before a workspace is made (U6)."""
+    import msgspec
+
+    from sluice.run.wiring import find_dialect, make_registry, make_transport
+
+    find_dialect(settings)
+    make_registry(settings)
+    if settings.mode == "mock" or settings.replay is not None:
+        make_transport(msgspec.structs.replace(settings, record=None))  # reads the file and opens nothing
 
 
 def _face(settings: Settings) -> Face:
