@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date
@@ -70,7 +69,9 @@ async def open_agent(
             hooks=hooks or NoHooks(),
             approver=approver,
         )
-        yield Agent(parts, Talk(text, store, await store.history()))
+        agent = Agent(parts, Talk(text, store, await store.history()))
+        stack.push_async_callback(agent.close)  # before what a run works with is taken away
+        yield agent
 
 
 def make_transport(settings: Settings) -> Transport:
@@ -101,8 +102,7 @@ def make_transport(settings: Settings) -> Transport:
 
 def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, SeenFiles, Executor]:
     """The workspace, what the session has seen of it, and the executor over the offered tools."""
-    config = os.environ.get("SLUICE_CONFIG") or os.environ.get("NCA_CONFIG")
-    private = [str(state_folder()), *([str(Path(config).absolute())] if config else [])]
+    private = [str(state_folder()), *([settings.config_file] if settings.config_file else [])]
     workspace = stack.enter_context(Workspace(settings.workspace, private=private))
     spill = stack.enter_context(Spill())
     seen = SeenFiles()

@@ -99,7 +99,9 @@ class AssistantMessage(
 ):
     """One materialised reply in a conversation (W12): nothing in it is half-formed.
 
-    `content` is `None` when the model wrote no text.
+    `content` is `None` when the model wrote no text. `native` is the JSON text of a list: the reply's content items in
+    the provider's own form and order. It is there only if the neutral fields cannot carry them (signed or encrypted
+    reasoning, server-side tools, unknown blocks), and goes back only in the dialect that it came from.
     """
 
     content: str | None = None
@@ -110,6 +112,7 @@ class AssistantMessage(
     provider: str | None = None
     dialect: str | None = None
     model: str | None = None
+    native: str | None = None
 
 
 class ToolMessage(msgspec.Struct, frozen=True, tag="tool", tag_field="role", omit_defaults=True):
@@ -133,7 +136,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     `kept` is false if the reader was told to keep no text (`keep=False`): then `text` and `reasoning` are empty.
     `refusal` is the model's own refusal where the dialect keeps it apart from text. `other_choices` is the highest
     number of a choice beside the first that was seen and not read. `blocks` holds reasoning blocks with their signatures
-    where the dialect has blocks.
+    where the dialect has blocks, `native` is as in `AssistantMessage`.
     """
 
     text: str = ""
@@ -149,6 +152,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     other_choices: int = 0
     refusal: str = ""
     blocks: tuple[Reasoning, ...] = ()
+    native: str | None = None
 
     def message(self) -> AssistantMessage:
         """The reply as a message of a conversation; absent parts are absent, never empty strings."""
@@ -161,4 +165,5 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
             usage=self.usage,
             dialect=self.dialect or None,
             model=self.model,
+            native=self.native,
         )
