@@ -23,6 +23,7 @@ GIT = [
     ".git:x",
     ".g\u200cit/config",
     ".\u200dgit/config",
+    ".G\u200cIT/config",
     ".git\ufeff/config",
     ".g\u00adit/config",
     ".gi\u034ft/config",

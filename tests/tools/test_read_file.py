@@ -108,6 +108,16 @@ def test_a_kept_output_is_read_in_parts_by_its_handle(bench: Any) -> None:
     assert bench.context.seen.digests() == {}
 
 
+def test_bytes_that_grow_when_they_are_shown_keep_the_bound(bench: Any) -> None:
+    handle, file = bench.context.spill.new()
+    with file:
+        file.write(b"\xff" * 5000)
+    bench.limits(max_tool_output_bytes=1000)
+    result = bench.call(read_file, path=handle)
+    assert result.truncated
+    assert len(result.content.encode()) <= 1000
+
+
 def test_a_file_named_like_a_handle_is_never_confused_with_one(bench: Any) -> None:
     (bench.root / "spill:1").write_bytes(b"in the workspace")
     assert bench.call(read_file, path="spill:1").error.code == "not_found"
