@@ -128,7 +128,9 @@ def test_a_folder_exchanged_for_a_link_never_leads_outside(way: OpenBeneath, roo
     attacker.start()
     seen: set[bytes | str] = set()
     try:
-        for _ in range(5_000):
+        for number in range(100_000):
+            if number > 5_000 and {b"inside", "symlink"} <= seen:
+                break
             try:
                 seen.add(read(way, root, "d", "f"))
             except OSError as error:
