@@ -17,6 +17,7 @@ def naive_read(body: bytes) -> dict[str, Any] | None:
     """Text, reasoning, calls (id, name, arguments) and stop reason; `None` where this reader has no opinion."""
     text = ""
     reasoning = ""
+    refused = False
     finish = None
     calls: dict[int, dict[str, str]] = {}
     for block in re.split(rb"\n\n|\r\n\r\n", body.removeprefix(b"\xef\xbb\xbf")):
@@ -33,6 +34,7 @@ def naive_read(body: bytes) -> dict[str, Any] | None:
                 if choice.get("index"):
                     continue
                 delta = choice.get("delta") or {}
+                refused = refused or bool(delta.get("refusal"))
                 text += delta.get("content") or ""
                 reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
                 for entry in delta.get("tool_calls") or []:
@@ -51,9 +53,10 @@ def naive_read(body: bytes) -> dict[str, Any] | None:
                     finish = choice["finish_reason"]
         except (ValueError, TypeError, AttributeError, KeyError):
             return None
+    stop = STOP.get(finish, finish) if finish else None
     return {
         "text": text,
         "reasoning": reasoning,
         "calls": [(c["id"], c["name"], c["arguments"]) for _, c in sorted(calls.items())],
-        "stop": STOP.get(finish, finish) if finish else None,
+        "stop": "refusal" if refused and stop == "end_turn" else stop,
     }

@@ -209,6 +209,7 @@ class CallAssembler:
             if is_unfinished(text):
                 return storable(text), "cut", f"the arguments stop in the middle ({where})"
             return storable(text), "malformed", f"call {call.index}: {where}; the arguments end with {error.tail!r}"
+        fragments.replace(text)
         return text, "whole", None
 
     def _drop_placeholder(self, fragments: Pieces) -> None:

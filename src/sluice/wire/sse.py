@@ -11,6 +11,7 @@ Event = tuple[str | None, bytes, str | None]
 """Event name (`None`: a plain message), data, and the last event id seen so far (`None`: never one)."""
 
 _BOM = b"\xef\xbb\xbf"
+_FIELDS = (b"data", b"event", b"id", b"retry")
 
 
 class EventTooLarge(Exception):
@@ -89,12 +90,14 @@ class EventDecoder:
 
     def close(self) -> list[Event]:
         """End of input: the event that had no blank line, if there is one. The last line may be cut in the middle."""
-        if self._start:
-            self._tail += self._start
-            self._start = None
+        self._start = None  # part of a byte order mark and nothing else: no line at all
         events = []
         if self._tail:
-            events = self._lines([bytes(self._tail)], False)
+            line = bytes(self._tail)
+            strange = self.strange
+            events = self._lines([line], False)
+            if any(field.startswith(line) for field in _FIELDS):
+                self.strange = strange  # a field that was cut in its name
             self._tail = bytearray()
         return events + self._lines([b""], False)
 

@@ -158,7 +158,8 @@ _DECODER = json.JSONDecoder(
 
 def _check_surrogates(text: str, value: dict[str, Any]) -> None:
     try:
-        text.encode()
+        if not text.isascii():
+            text.encode()
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
