@@ -6,19 +6,17 @@ Facts go into the turn machine, commands come out and are carried out, and what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 from sluice.run.commands import Carrier
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution
+from sluice.run.outlet import Outlet
 from sluice.run.parts import Parts
-from sluice.turn import facts as f
 from sluice.turn.machine import Machine
 from sluice.values import notices as n
 from sluice.values.messages import UserMessage
-
-_QUEUED_NOTICES = 256  # a slow watcher slows the run down, it does not fill the memory
 
 
 class Agent:
@@ -29,38 +27,54 @@ class Agent:
         self._talk = talk
         self._execution = Execution(parts.executor, parts.audit, parts.store, parts.clock, parts.limits)
         self._turn = asyncio.Lock()
-        self._carrier: Carrier | None = None
+        self._now: tuple[Carrier, Outlet, asyncio.Task[None]] | None = None
 
-    async def run(self, prompt: str | UserMessage) -> AsyncIterator[n.Notice]:
+    async def run(self, prompt: str | UserMessage) -> AsyncGenerator[n.Notice, None]:
         """Answers one prompt; yields notices in order, the last of them `RunFinished`, exactly once.
 
-        Never raises for what a user, a model, a tool or a server did: the outcome says it. Leaving the iterator early,
-        or being cancelled, stops the run: tools are ended and what happened is stored before this returns.
+        Never raises for what a user, a model, a tool or a server did: the outcome says it. Closing the iterator early, or
+        being cancelled, stops the run: tools are ended and what happened is stored before this returns. An iterator that
+        is merely dropped is closed by the event loop, some time later, or by `close`.
         """
         async with self._turn:
-            notices: asyncio.Queue[n.Notice] = asyncio.Queue(_QUEUED_NOTICES)
-            carrier = Carrier(self._parts.ids.new("run"), self._parts, self._talk, self._execution, notices.put)
-            self._carrier = carrier
+            outlet = Outlet()
+            carrier = Carrier(self._parts.ids.new("run"), self._parts, self._talk, self._execution, outlet.put)
             driver = asyncio.get_running_loop().create_task(self._drive(carrier, prompt))
+            self._now = carrier, outlet, driver
             try:
                 while True:
-                    notice = await notices.get()
+                    notice = await outlet.next()
                     yield notice
                     if isinstance(notice, n.RunFinished):
                         break
             finally:
-                self.cancel()
-                while not driver.done():  # nobody reads any more, but the run must be able to end
-                    while not notices.empty():
-                        notices.get_nowait()
-                    await asyncio.wait({driver}, timeout=0.05)
-                self._carrier = None
-                driver.result()
+                await self.close()
 
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
         """Ends the current run, if there is one, with this outcome; its iterator still yields to its end."""
-        if self._carrier is not None:
-            self._carrier.facts.put_nowait(f.Cancelled(at=self._carrier.now(), reason=reason))
+        if self._now is not None:
+            self._now[0].cancel(reason)
+
+    async def close(self) -> None:
+        """Ends the current run, if there is one, and returns when it has stored what happened and nothing of it is left.
+
+        Whoever still reads its notices gets no more of them but the last. Being cancelled does not cut it short.
+        """
+        if self._now is None:
+            return
+        carrier, outlet, driver = self._now
+        carrier.cancel("cancelled")
+        outlet.abandon()
+        cancelled: asyncio.CancelledError | None = None
+        while not driver.done():
+            try:
+                await asyncio.wait({driver})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        self._now = None
+        if cancelled is not None:
+            raise cancelled
+        driver.result()
 
     async def _drive(self, carrier: Carrier, prompt: str | UserMessage) -> None:
         parts = self._parts
@@ -68,19 +82,14 @@ class Agent:
             carrier.run, parts.limits, can_ask=parts.approver is not None, window_tokens=parts.window_tokens
         )
         try:
-            await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(prompt))
-            commands = machine.feed(f.Asked(at=carrier.now()))
+            fact = await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(prompt))
             while True:
-                for command in commands:
-                    try:
-                        await carrier.carry_out(command)
-                    except Exception as error:  # the store or a hook failed: the machine ends the run in good order
-                        carrier.host_failed(error)
+                for command in machine.feed(fact):
+                    await carrier.carry_out(command)
                 if machine.finished:
                     break
-                commands = machine.feed(await carrier.next_fact(machine.deadline()))
-        except Exception as error:  # a fault of our own: still exactly one last notice (L9)
-            await carrier.settle()
-            await carrier.finished("failed", f"a fault inside Sluice ended the run: {type(error).__name__}: {error}")
+                fact = await carrier.next_fact(machine.deadline())
+        except Exception as error:
+            await carrier.broke(error)
         finally:
             await carrier.settle()

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from sluice.errors import ArgumentsError
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import AssistantMessage, Conversation, Message, SystemMessage, ToolCall, UserMessage
+from sluice.values.messages import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from sluice.values.ports import Store
 from sluice.wire import parse_arguments
 
@@ -29,12 +37,30 @@ class Talk:
         self.messages = (*self.messages, prompt)
 
     async def add(self, run: str, message: Message) -> str:
-        """Stores one message and makes it part of what is sent; returns its id."""
-        id = await self._store.append(run, message)
+        """Stores one message and makes it part of what is sent; returns its id. Raises what the store raises.
+
+        A result is sent even if it could not be stored: a call without one would spoil every later request.
+        """
+        try:
+            id = await self._store.append(run, message)
+        except Exception:
+            if isinstance(message, ToolMessage):
+                self.messages = (*self.messages, message)
+            raise
         self.messages = (*self.messages, message)
         if isinstance(message, AssistantMessage):
             self.call_ids.update(call.id for call in message.tool_calls)
         return id
+
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the last reply that have no result yet."""
+        results = 0
+        for message in reversed(self.messages):
+            if isinstance(message, ToolMessage):
+                results += 1
+            else:
+                return message.tool_calls[results:] if isinstance(message, AssistantMessage) else ()
+        return ()
 
     def to_send(self) -> Conversation:
         """What goes into the next request."""

@@ -13,6 +13,12 @@ from sluice.values.results import ToolResult, failed
 _MINUTE_NS = 60_000_000_000
 
 
+def not_begun(call: AllowedCall) -> ToolResult:
+    """The result of a call that was stopped before its tool began."""
+    words = "Not started: the run was stopped before it."
+    return failed(call.tool, "not_started", words, failure="none", status="cancelled")
+
+
 class Execution:
     """Commits and runs allowed calls. One object serves a whole agent, so that rates hold across runs."""
 
@@ -55,15 +61,26 @@ class Execution:
             if spec.category != "read_only":
                 message = f"{error}; nothing that changes or executes anything runs without its record"
                 return failed(call.tool, "audit_unavailable", message, failure="fatal")
-        await self._store.call_started(call)
+        try:
+            await self._store.call_started(call)
+        except Exception as error:
+            message = f"its start could not be stored ({type(error).__name__}: {error}), so it was not started"
+            return failed(call.tool, "store_unavailable", message, failure="fatal")
         return None
 
     async def run(self, call: AllowedCall, cancel: Cancel) -> ToolResult:
-        """Runs a committed call; its end is recorded before this returns, whatever the run does by then."""
-        result = await self._executor.run(call, cancel)
-        await self._store.call_ended(call, result)
+        """Runs a committed call. Whatever an executor raises is its own fault: a fatal result."""
+        if cancel.is_set():
+            return not_begun(call)
+        try:
+            return await self._executor.run(call, cancel)
+        except Exception as error:
+            return failed(call.tool, "executor_fault", f"{type(error).__name__}: {error}", failure="fatal")
+
+    async def ended(self, call: AllowedCall, result: ToolResult) -> None:
+        """Records the end of a call that `run` ran, whatever the run does by then. Raises what the store raises."""
         self.note("call_ended", call.key.run, call.key.turn, call.key.position, call.tool, result)
-        return result
+        await self._store.call_ended(call, result)
 
     def note(self, event: str, run: str, turn: int, position: int, tool: str, result: ToolResult) -> None:
         """An audit line about a call's end or refusal. One that cannot be written is not lost quietly: nothing that

@@ -6,7 +6,7 @@ Nothing is tried again once a delta was shown (T2): what a person has seen is ne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Protocol
 
 import msgspec
@@ -48,7 +48,7 @@ class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCall:
-    """Attempts at one request. `run` may be called once; `stop` may be called at any time."""
+    """Attempts at one request. `run` may be called once."""
 
     def __init__(
         self,
@@ -96,8 +96,11 @@ class ModelCall:
                     await self._watcher.waiting(attempt, wait, str(error))
                 await self._sleep(wait)
         except asyncio.CancelledError:
-            partial = self._reader.abort() if self._shown else None
-            return BrokenReply(kind="aborted", message="the reply was stopped", partial=partial)
+            return BrokenReply(kind="aborted", message="the reply was stopped", partial=self.partial())
+
+    def partial(self) -> Reply | None:
+        """What had arrived of a reply that goes no further, if anything of it was shown. Ends the reading."""
+        return self._reader.abort() if self._shown else None
 
     async def _attempt(self, reader: ReplyReader) -> Reply:
         exchange = await self._transport.send(self._request)
@@ -110,15 +113,13 @@ class ModelCall:
                     chunk = await exchange.read()
                 except TransportError:
                     if reader.terminal:  # the reply is whole; what broke is only its farewell
-                        return reader.close()
+                        break
                     raise
                 if not chunk:
                     break
                 before = reader.events
                 deltas = reader.feed(chunk)
-                if deltas:
-                    self._shown = True
-                    await self._watcher.deltas(deltas)
+                await self._show(deltas)
                 if reader.events != before:
                     alive = self._clock.monotonic_ns()
                 elif self._clock.monotonic_ns() - alive > self._limits.keepalive_seconds * 1e9:
@@ -126,9 +127,25 @@ class ModelCall:
                         "idle_timeout",
                         f"the server sent only keep-alives for {self._limits.keepalive_seconds:g} s (keepalive_seconds)",
                     )
-            return reader.close()
+            return await self._close(reader)
         finally:
             await exchange.close()
+
+    async def _close(self, reader: ReplyReader) -> Reply:
+        """The whole reply, after what only the end of input made known was shown."""
+        try:
+            reply = reader.close()
+        except StreamError:
+            if self._shown:  # else nothing was, and another attempt may follow
+                await self._show(reader.closing)
+            raise
+        await self._show(reader.closing)
+        return reply
+
+    async def _show(self, deltas: Sequence[Delta]) -> None:
+        if deltas:
+            self._shown = True
+            await self._watcher.deltas(list(deltas))
 
     def _new_reader(self) -> ReplyReader:
         return ReplyReader(self._dialect, limits=self._limits, used_ids=self._used_ids)
@@ -138,8 +155,7 @@ class ModelCall:
             partial = error.partial if self._shown else None
             return BrokenReply(kind=error.kind, message=str(error), partial=partial, bound=error.bound)
         if error.kind == "too_large":
-            partial = self._reader.abort() if self._shown else None
-            return BrokenReply(kind="limit", message=str(error), partial=partial, bound="max_stream_bytes")
+            return BrokenReply(kind="limit", message=str(error), partial=self.partial(), bound="max_stream_bytes")
         if self._shown:
-            return BrokenReply(kind="incomplete", message=str(error), partial=self._reader.abort())
+            return BrokenReply(kind="incomplete", message=str(error), partial=self.partial())
         return BrokenReply(kind=error.kind, message=str(error))

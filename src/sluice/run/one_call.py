@@ -54,4 +54,5 @@ async def _one_call(settings: Settings, name: str, arguments: str, seen: Sequenc
         if refusal is not None:
             return FAILED, refusal
         result = await execution.run(call, asyncio.Event())
+        await execution.ended(call, result)
         return (OK if result.ok else FAILED), result

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from sluice.limits import Limits
@@ -73,7 +74,8 @@ class NoHooks:
 class Parts:
     """Everything an agent works with. `run/wiring.py` makes one from settings; an embedder may make its own.
 
-    `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked.
+    `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked. `random` and
+    `sleep` serve the waits between attempts.
     """
 
     transport: Transport
@@ -92,4 +94,5 @@ class Parts:
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
     random: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     window_tokens: int | None = None

@@ -45,9 +45,12 @@ async def shrink(talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes
     talk.messages = _shortened(original)
     if measure() <= goal:
         return True, Usage()
-    summary, usage = await _summary(talk, parts)
     cut = _last_exchanges(talk.messages)
-    if summary and cut > 0:
+    if cut == 0:  # nothing stands before what must stay, so a summary could only add to it
+        talk.messages = original
+        return False, Usage()
+    summary, usage = await _summary(talk, parts)
+    if summary:
         talk.messages = (UserMessage(_MARK + summary, origin="host"), *talk.messages[cut:])
         if measure() < before and measure() <= goal:
             return True, usage
@@ -90,6 +93,7 @@ async def _summary(talk: Talk, parts: Parts) -> tuple[str, Usage]:
         limits=parts.limits,
         clock=parts.clock,
         random=parts.random,
+        sleep=parts.sleep,
     )
     answer = await call.run()
     if not isinstance(answer, Reply):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 
 from sluice.errors import InternalError
 from sluice.run.config import Settings
@@ -27,8 +28,11 @@ def run_once(
     """
 
     async def run() -> RunFinished:
-        async with open_agent(settings, hooks=hooks, approver=approver) as agent:
-            async for notice in agent.run(prompt):
+        async with (
+            open_agent(settings, hooks=hooks, approver=approver) as agent,
+            aclosing(agent.run(prompt)) as notices,
+        ):
+            async for notice in notices:
                 if watch is not None:
                     watch(notice)
                 if isinstance(notice, RunFinished):

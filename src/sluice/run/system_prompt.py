@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
+import stat
 from collections.abc import Sequence
 from datetime import date
 from importlib.resources import files
@@ -12,6 +14,7 @@ from pathlib import Path
 from sluice.errors import ConfigurationError
 
 _MAX_BYTES = 256 * 1024
+_HEAD_BYTES = 512  # of .git/HEAD; a branch name is far shorter
 _BRANCH = re.compile(r"ref: refs/heads/([\w./-]{1,200})\s*\Z")
 
 
@@ -37,18 +40,22 @@ def system_prompt(*, workspace: str, today: date, blocked: Sequence[str], file: 
 def git_state(workspace: Path) -> str:
     """The branch by name, read from `.git/HEAD` without running git (which would run what the repository configures)."""
     try:
-        head = (workspace / ".git" / "HEAD").read_bytes()[:512].decode("utf-8", "replace")
+        # What is there comes with the workspace: a pipe must not hold us up, nor a link lead to a device.
+        fd = os.open(workspace / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
         return "a linked worktree or submodule"
     except OSError:
         return "not a git repository"
-    branch = _BRANCH.match(head)
+    with open(fd, "rb") as file:
+        head = file.read(_HEAD_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    branch = _BRANCH.match(head.decode("utf-8", "replace"))
     return f"on branch {branch[1]}" if branch else "a repository with a detached HEAD"
 
 
 def _own(file: str) -> str:
     try:
-        raw = Path(file).read_bytes()
+        with Path(file).open("rb") as opened:
+            raw = opened.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:
             raise ConfigurationError(f"--system-prompt-file {file!r} is larger than {_MAX_BYTES} bytes")
         return raw.decode("utf-8")

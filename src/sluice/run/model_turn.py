@@ -1,0 +1,185 @@
+"""The model's side of a turn: the request made ready, the context shrunk, the reply asked for, watched and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.run.model_call import BrokenReply, ModelCall
+from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
+from sluice.run.shrinking import shrink
+from sluice.run.watching import TurnWatcher
+from sluice.turn import facts as f
+from sluice.values import notices as n
+from sluice.values.messages import AssistantMessage, Reply, ToolCall, Usage, UserMessage
+from sluice.values.requests import Request
+
+
+class ModelTurns:
+    """The model calls of one run.
+
+    Each method that is started as a task answers its command with one fact, also when it is stopped; `failed` gives the
+    answer in place of one that broke. `arrived` takes the calls of each stored reply.
+    """
+
+    def __init__(self, scope: RunScope, arrived: Callable[[int, tuple[ToolCall, ...]], None]) -> None:
+        self._scope = scope
+        self._arrived = arrived
+        self._request: Request | None = None
+        self._answered = 0  # the last turn whose CallModel got its answer
+        self.turns = 0
+        self.usage = Usage()
+        self.last_text = ""
+        self.last_id = ""
+
+    async def prepare(self, command: f.Prepare) -> None:
+        """Asks the hooks, stores the notes, makes the request. Being stopped it has no answer: none is waited for."""
+        scope, hooks = self._scope, self._scope.parts.hooks
+        if command.turn > 1:
+            words = await scope.until_stopped(hooks.stop_when(command.turn - 1))
+            if words is not None:
+                scope.tell(f.HostStopped(at=scope.now(), outcome="completed", message=words))
+                return
+        for note in command.notes:
+            await scope.keep(UserMessage(note, origin="host"))
+        scope.talk.extra = tuple(await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages)))
+        size = self._make_request()
+        scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
+
+    def _make_request(self) -> int:
+        """Builds the request of this turn from the conversation as it stands; returns its size in bytes."""
+        parts = self._scope.parts
+        self._request = parts.dialect.request(self._scope.talk.to_send(), parts.executor.specs(), parts.options)
+        return len(self._request.body)
+
+    async def summarise(self, command: f.Summarise) -> None:
+        """Shrinks the context."""
+        scope = self._scope
+        before, ok = self._make_request(), False
+        try:
+            ok, usage = await scope.until_stopped(
+                shrink(scope.talk, scope.parts, self._make_request, command.max_bytes)
+            )
+            self.usage += usage
+        except StoppedError:
+            pass  # the fact below answers StopModel
+        after = self._make_request()
+        if ok:
+            await scope.emit(n.Summarised(before=before, after=after))
+        scope.tell(f.Summarised(at=scope.now(), ok=ok, context_bytes=after))
+
+    def summary_failed(self, error: Exception) -> None:
+        """Answers for a `summarise` that raised."""
+        self._scope.host_failed(error)
+        size = len(self._request.body) if self._request else 0
+        self._scope.tell(f.Summarised(at=self._scope.now(), ok=False, context_bytes=size))
+
+    async def call(self, turn: int) -> None:
+        """Asks for a reply, and stores what came of it whether it is whole, broken or stopped."""
+        scope, parts = self._scope, self._scope.parts
+        self.turns = turn
+        request = self._request
+        assert request is not None
+        await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
+        watcher = TurnWatcher(turn, scope.emit, parts.hooks)
+        call = ModelCall(
+            parts.transport,
+            parts.dialect,
+            request,
+            watcher,
+            limits=parts.limits,
+            clock=parts.clock,
+            random=parts.random,
+            sleep=parts.sleep,
+            used_ids=scope.talk.call_ids,
+        )
+        answer: Reply | BrokenReply | None = None
+        try:
+            answer = await scope.until_stopped(call.run())
+            await scope.until_stopped(watcher.close(), grace=HOOK_SECONDS)
+        except StoppedError:
+            answer = answer or BrokenReply(kind="aborted", message="the reply was stopped", partial=call.partial())
+        except Exception as error:  # a hook, or a transport that breaks its contract
+            scope.host_failed(error)
+            answer = answer or BrokenReply(kind="aborted", message=words_of(error), partial=call.partial())
+        if isinstance(answer, Reply):
+            await self._replied(turn, answer, len(request.body))
+        else:
+            await self._broke(turn, answer, len(request.body), watcher)
+
+    def failed(self, turn: int, error: Exception) -> None:
+        """Answers for a `call` that raised: the machine gets its answer to `CallModel`, once."""
+        self._scope.host_failed(error)
+        if self._answered < turn:
+            self._answer(f.ModelFailed(at=self._scope.now(), turn=turn, kind="aborted", message=words_of(error)))
+
+    def _answer(self, fact: f.Replied | f.ModelFailed) -> None:
+        self._answered = fact.turn
+        self._scope.tell(fact)
+
+    async def _replied(self, turn: int, reply: Reply, sent: int) -> None:
+        scope = self._scope
+        message = await self._keep(turn, reply, sent, whole=True)
+        try:
+            cost = message.usage.cost if message.usage else None
+            await scope.until_stopped(scope.parts.hooks.turn_finished(turn, message, cost), grace=HOOK_SECONDS)
+        except StoppedError:
+            pass
+        except Exception as error:  # the reply is stored, so its calls need their results all the same
+            scope.host_failed(error)
+        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply))
+
+    async def _broke(self, turn: int, broken: BrokenReply, sent: int, watcher: TurnWatcher) -> None:
+        scope = self._scope
+        if broken.kind != "aborted" or not scope.stopping.is_set():  # that a wish to stop was followed is no error
+            await scope.emit(n.Failed(kind=broken.kind, message=broken.message))
+        partial = broken.partial
+        if partial is not None and (partial.text or partial.tool_calls):
+            await self._keep(turn, partial, sent, whole=False)
+        else:
+            partial = None
+            await watcher.withdraw_all(broken.message)
+        self._answer(
+            f.ModelFailed(
+                at=scope.now(),
+                turn=turn,
+                kind=broken.kind,
+                message=broken.message,
+                partial=partial,
+                bound=broken.bound,
+            )
+        )
+
+    async def _keep(self, turn: int, reply: Reply, sent: int, *, whole: bool) -> AssistantMessage:
+        """Stores a reply and tells of it: its calls by position, its end with usage."""
+        scope = self._scope
+        usage = reply.usage
+        if usage is None:
+            told = len(reply.text) + len(reply.reasoning) + sum(len(c.arguments) for c in reply.tool_calls)
+            usage = Usage(input_tokens=sent // 4, output_tokens=told // 4, estimated=True)
+        self.usage += usage
+        message = reply.message()
+        self.last_text = reply.text or reply.refusal
+        specs = scope.parts.executor.specs()
+        self.last_id = await scope.keep(message)
+        self._arrived(turn, reply.tool_calls)
+        for position, call in enumerate(reply.tool_calls):
+            await scope.emit(
+                n.CallArrived(
+                    turn=turn,
+                    position=position,
+                    id=call.id,
+                    tool=call.name,
+                    arguments=call.arguments,
+                    status=call.status,
+                    subject=scope.talk.subject(call, specs),
+                )
+            )
+            if call.status != "whole" or not whole:
+                reason = call.problem or "its reply did not arrive whole"
+                await scope.emit(n.CallWithdrawn(turn=turn, position=position, tool=call.name, reason=reason))
+        await scope.emit(
+            n.TurnFinished(
+                turn=turn, stop_reason=reply.stop_reason, usage=usage, cost=usage.cost, tolerances=reply.tolerances
+            )
+        )
+        return message
