@@ -231,6 +231,14 @@ def test_a_rejected_call_is_answered_at_its_place() -> None:
     assert released(world) == [(1, 0, "ok"), (1, 1, "invalid"), (1, 2, "skipped")]
 
 
+def test_a_call_that_was_not_run_never_counts_as_done() -> None:
+    world = replying(reply(call("look"), call("edit")))
+    world.answer(f.Check, lambda c: f.Rejected(at=0, key=c.key, result=fine("look")))
+    world.until(f.Prepare)
+    assert released(world) == [(1, 0, "ok"), (1, 1, "skipped")]
+    assert not given(world, f.RunTools)
+
+
 def test_a_start_that_could_not_be_recorded_is_a_result_without_a_start() -> None:
     world = replying(reply(call("edit")))
     world.answer(f.RunTools, lambda c: f.Ran(at=0, key=c.keys[0], result=broke("edit", failure="fatal")))
@@ -335,6 +343,14 @@ def test_the_tests_that_failed_may_be_run_again_after_each_edit() -> None:
         world.answer(f.CallModel, lambda c, one=edit: f.Replied(at=0, turn=c.turn, reply=one))
         world.until(f.CallModel)
     assert world.finish is None
+
+
+def test_looking_does_not_make_the_same_failing_call_a_new_one() -> None:
+    world = started()
+    for name, result in (("exec", broke("exec")), ("look", fine()), ("exec", broke("exec"))):
+        world.answer(f.CallModel, lambda c, name=name: f.Replied(at=0, turn=c.turn, reply=reply(call(name))))
+        world.answer(f.RunTools, lambda c, result=result: f.Ran(at=0, key=c.keys[0], result=result))
+    assert world.drive().outcome == "failed"
 
 
 def test_the_same_call_blocked_twice_ends_the_run_and_so_do_two_blocked_turns() -> None:
@@ -542,6 +558,7 @@ def test_cancelling_while_calls_run_stops_them_waits_and_refuses_the_rest() -> N
     assert [type(c).__name__ for c in commands] == ["Release", "Release", "Release", "EndJobs"]
     assert world.drive().outcome == "cancelled"
     assert released(world) == [(1, 0, "ok"), (1, 1, "cancelled"), (1, 2, "cancelled")]
+    assert given(world, f.Release)[1].result == stopped  # no advice for a model that is not asked again
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -563,7 +580,11 @@ def test_answers_that_come_after_a_cancellation_change_nothing() -> None:
     world.answer(f.Judge, lambda c: judged(c, "ask"))
     command = world.until(f.Ask)
     world.feed(f.Cancelled(at=0))
-    assert world.feed(f.Answered(at=0, key=command.key, digest=command.digest, granted=True)) == []
+    before = repr(world.machine.snapshot())
+    for granted in (True, False):
+        late = f.Answered(at=0, key=command.key, digest=command.digest, granted=granted)
+        assert world.machine.feed(late) == []
+        assert repr(world.machine.snapshot()) == before
     world.drive()
     assert world.machine.feed(f.Answered(at=0, key=command.key, digest=command.digest, granted=True)) == []
     assert not given(world, f.RunTools)

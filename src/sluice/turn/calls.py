@@ -193,7 +193,7 @@ class Calls:
     def _step(self, admit: Admit) -> list[Command]:
         """The next step; empty if something must be waited for or nothing is left."""
         left = self.slots[self._released :]
-        if not left or self._stopped or any(slot.state is _S.CHECKING for slot in left):
+        if not left or any(slot.state is _S.CHECKING for slot in left):
             return []
         group = _first_group(left)
         if any(slot.state in _WAITS or slot.state in _WITH_POLICY for slot in group):
@@ -292,10 +292,13 @@ def _event_of(fact: CallFact) -> CallEvent:
 
 
 def _first_group(left: list[Slot]) -> list[Slot]:
-    """The calls that go on together: consecutive read-only ones that are fit, else the first alone (L3)."""
+    """The calls that go on together: consecutive read-only ones, else the first alone (L3).
+
+    A call that was not checked, or was rejected, has no category of its own and so stands alone.
+    """
     group: list[Slot] = []
     for slot in left:
-        if slot.state in (_S.NEW, _S.REJECTED) or slot.category != "read_only":
+        if slot.category != "read_only":
             break
         group.append(slot)
     return group or left[:1]

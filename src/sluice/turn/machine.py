@@ -238,8 +238,6 @@ class Machine:
     def _take_up(self, reply: Reply, stop: str | None, end: End | None, at: int) -> list[Command]:
         """Begins with the calls of a stored reply. `end`: how the run ends after them, unless they end it otherwise."""
         limit = self._budget.reply(len(reply.tool_calls))
-        if stop == "aborted" or self.state is _R.STOPPING_CALLS:
-            limit = None  # nothing of it runs in any case
         calls = Calls(self.run, self.turn, reply.tool_calls, stop, can_ask=self.can_ask, limit=limit)
         self._calls = calls
         self._after_reply = end
