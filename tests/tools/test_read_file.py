@@ -115,6 +115,7 @@ def test_bytes_that_grow_when_they_are_shown_keep_the_bound(bench: Any) -> None:
     bench.limits(max_tool_output_bytes=1000)
     result = bench.call(read_file, path=handle)
     assert result.truncated
+    assert "\ufffd" * 150 in result.content
     assert len(result.content.encode()) <= 1000
 
 

@@ -126,6 +126,15 @@ def test_a_change_while_the_new_file_is_written_is_noticed(
         assert target.read_bytes() == b"theirs"
 
 
+def test_a_link_that_takes_the_files_place_after_the_look_is_not_read(
+    bench: Any, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regular = (bench.root / "ok.txt").stat()
+    (bench.root / "link").symlink_to(outside / "secret.txt")
+    monkeypatch.setattr(os, "stat", lambda *arguments, **named: regular)
+    assert refusal(bench.workspace, b"new", b"SECRET canary\n", "link") == "symlink"
+
+
 def test_a_file_that_appears_meanwhile_is_not_replaced(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.link
 

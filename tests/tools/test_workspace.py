@@ -125,6 +125,21 @@ def test_pipes_sockets_and_devices_are_refused_at_once_and_untouched(bench: Any)
         assert code_of_write(bench.workspace, name, "0" * 64) == "not_regular"
 
 
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="looking without opening needs O_PATH")
+def test_a_pipe_is_not_even_opened_so_its_writer_does_not_notice(bench: Any) -> None:
+    os.mkfifo(bench.root / "pipe")
+    opened: list[int] = []
+    real = bench.workspace._open
+
+    def recorded(root: int, parts: tuple[str, ...], flags: int) -> int:
+        opened.append(flags)
+        return real(root, parts, flags)
+
+    bench.workspace._open = recorded
+    assert code_of(bench.workspace.read, "pipe", MIB) == "not_regular"
+    assert all(flags & os.O_PATH for flags in opened)
+
+
 def test_a_pipe_that_takes_a_files_place_after_the_look_does_not_hang(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +254,9 @@ def test_reads_and_writes_racing_a_folder_exchanged_for_a_link_never_reach_outsi
     written, read = 0, set()
     try:
         with Workspace(str(work), kernel=kernel) as workspace:
-            for number in range(2_000):
+            for number in range(50_000):
+                if number > 2_000 and read and written:
+                    break
                 with contextlib.suppress(PathError):
                     read.add(workspace.read("d/secret.txt", MIB).data)
                 if number % 5 == 0:

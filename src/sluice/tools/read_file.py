@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from typing import Annotated, Any, BinaryIO
 
@@ -19,6 +20,7 @@ from sluice.values.results import ToolResult
 
 NAME = "read_file_safe"
 
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 _PIECE = 64 * 1024  # bytes read at a time
 _HEADER_BYTES = 400  # bytes kept free for the first line
 _MAX_LINE_NUMBER = 2**53 - 1
@@ -141,6 +143,7 @@ def _lines_from(source: BinaryIO, first: int, limit: int | None, budget: int) ->
             last = line - 1
         else:
             data += piece[: budget - len(data)]
-            data = bytearray(data.decode("utf-8", "ignore").encode())
+            # An incremental decoder keeps back a character that the cut went through.
+            data = bytearray(_UTF8("replace").decode(bytes(data)).encode())
             last, cut_line = line, True
     return _Part(bytes(data), last, line, total, full, cut_line)
