@@ -119,6 +119,17 @@ def test_a_torn_end_without_a_note_is_not_ok(log: AuditLog, path: Path) -> None:
     assert verify(str(path)) == (False, 1, 2)
 
 
+def test_junk_in_the_chain_is_only_excused_by_a_note(log: AuditLog, path: Path) -> None:
+    log.record("one")
+    line = records(path)[0]
+    forged = {**line, "n": 3, "prev": hashlib.sha256(b"junk").hexdigest()}
+    path.write_bytes(path.read_bytes() + b"junk\n" + json.dumps(forged).encode() + b"\n")
+    assert verify(str(path)) == (False, 1, 2)
+    forged["event"] = audit.TORN
+    path.write_bytes(path.read_bytes().rsplit(b"\n", 2)[0] + b"\n" + json.dumps(forged).encode() + b"\n")
+    assert verify(str(path)) == (True, 3, None)
+
+
 def test_an_empty_log_is_whole(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"")
     assert verify(str(tmp_path / "log")) == (True, 0, None)

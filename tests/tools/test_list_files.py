@@ -39,6 +39,12 @@ def test_ignored_files_are_left_out_and_hidden_ones_are_not(bench: Any) -> None:
     assert listed(bench.call(list_files)) == [".github/ci.yml", ".gitignore", "keep", "ok.txt", "sub/.ignore"]
 
 
+def test_ignore_files_hold_without_a_repository_too(bench: Any) -> None:
+    make(bench.root, "a.log")
+    (bench.root / ".gitignore").write_text("*.log\n")
+    assert listed(bench.call(list_files)) == [".gitignore", "ok.txt"]
+
+
 def test_extensions_choose(bench: Any) -> None:
     make(bench.root, "a.py", "b.PY", "c.pyc", "py", "d.tar.gz", "e.md")
     assert listed(bench.call(list_files, extensions=["py"])) == ["a.py", "b.PY"]

@@ -299,7 +299,9 @@ def test_the_environment_is_an_allow_list() -> None:
         "TERM": "dumb",
         "PAGER": "cat",
     }
-    wanted = environment(source, extra=("CARGO_HOME", "OPENAI_API_KEY", "LD_PRELOAD", "BASH_ENV", "MISSING"))
+    wanted = environment(
+        source, extra=("CARGO_HOME", "OPENAI_API_KEY", "LD_PRELOAD", "BASH_ENV", "ENV", "IFS", "MISSING")
+    )
     assert set(wanted) - set(environment(source)) == {"CARGO_HOME"}
 
 

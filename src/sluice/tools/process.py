@@ -241,6 +241,8 @@ class _Child:
                     self._process.wait(timeout=_REAP_SECONDS)
             for future in (self._reason, self._exited, self._drained):
                 future.cancel()
+        if self._process is not None and not (mark is not None and _LINUX):
+            await _group_gone(self._process.pid)  # a look at every process has not told it
         return left
 
     def _wished(self, wish: asyncio.Future[bool]) -> None:
@@ -327,6 +329,15 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
         except ChildProcessError:
             return True
     return process.poll() is not None
+
+
+async def _group_gone(group: int) -> None:
+    """Returns once no process of a killed group is left: a KILL takes a moment to be felt."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)  # only asks
+            await asyncio.sleep(0.001)
 
 
 async def _kill_marked(mark: str, leader: int) -> int:
