@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.errors import ConfigurationError
-from sluice.transport.endpoint import Endpoint, ca_bundle, is_loopback
+from sluice.transport.endpoint import Endpoint, ca_bundle, checked_proxy, is_loopback
 from sluice.values.requests import Request
 
 KEY = "sk-very-secret-0123456789"
@@ -147,3 +147,15 @@ def test_without_a_system_bundle_certifi_is_used(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("sluice.transport.endpoint.os.access", lambda *_: False)
     assert ca_bundle({}) == certifi.where()
+
+
+@pytest.mark.parametrize("proxy", ["http://a b", "http://ä", "ftp://x", "a\nb"])
+def test_a_bad_proxy_is_one_clear_line(proxy: str) -> None:
+    with pytest.raises(ConfigurationError, match="proxy") as caught:
+        checked_proxy(proxy)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("proxy", [None, "", "host:3128", "http://user:word@host:3128", "socks5h://host"])
+def test_a_usable_proxy_is_kept(proxy: str | None) -> None:
+    assert checked_proxy(proxy) == proxy

@@ -11,6 +11,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import pycurl
 import pytest
 
 from sluice.errors import ConfigurationError, InternalError, TransportError
@@ -45,7 +46,7 @@ async def whole_body(exchange: HttpExchange, into: list[bytes] | None = None) ->
 
 
 async def failure_of(url: str, limits: Limits | None = None, **options: object) -> TransportError:
-    async with transport_to(url, limits, **options) as transport:
+    async with transport_to(url, limits, **options) as transport, asyncio.timeout(20):
         with pytest.raises(TransportError) as caught:
             await whole_body(await transport.send(REQUEST))
     assert KEY not in str(caught.value)
@@ -85,6 +86,13 @@ async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         pass
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Turns the loop until something holds; the limit is only there so that a fault ends the test."""
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0)
+
+
 def tls_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
@@ -110,7 +118,6 @@ def test_a_stream_arrives_byte_for_byte(suffix: str) -> None:
             assert request.body == REQUEST.body
             assert request.headers["authorization"] == f"Bearer {KEY}"
             assert request.headers["content-type"] == "application/json"
-            assert "expect" not in request.headers
 
     asyncio.run(run())
 
@@ -124,6 +131,7 @@ def test_a_large_request_goes_out_whole_without_waiting_for_a_continue() -> None
             assert await whole_body(await transport.send(big)) == STREAM
             assert server.requests[0].body == body
             assert server.requests[0].headers["x-own"] == "1"
+            assert "expect" not in server.requests[0].headers
             assert server.requests[0].headers["x-api-key"] == KEY
 
     asyncio.run(run())
@@ -325,7 +333,9 @@ def test_no_connection_in_time() -> None:
 def test_no_first_byte_in_time() -> None:
     async def run() -> None:
         async with raw_server(silent) as port:
-            error = await failure_of(f"http://127.0.0.1:{port}", Limits(first_byte_loopback_seconds=0.05))
+            error = await failure_of(
+                f"http://127.0.0.1:{port}", Limits(connect_seconds=1000, first_byte_loopback_seconds=0.05)
+            )
             assert error.kind == "first_byte_timeout"
 
     asyncio.run(run())
@@ -334,9 +344,9 @@ def test_no_first_byte_in_time() -> None:
 def test_headers_alone_are_no_first_byte() -> None:
     async def run() -> None:
         async with ReplayServer([STREAM], fault="stall@0") as server:
-            error = await failure_of(server.url, Limits(first_byte_loopback_seconds=0.05))
+            error = await failure_of(server.url, Limits(connect_seconds=1000, first_byte_loopback_seconds=0.05))
             assert error.kind == "first_byte_timeout"
-            await server.disconnected.wait()
+            await asyncio.wait_for(server.disconnected.wait(), 20)
 
     asyncio.run(run())
 
@@ -344,9 +354,9 @@ def test_headers_alone_are_no_first_byte() -> None:
 def test_silence_in_the_middle_of_a_body() -> None:
     async def run() -> None:
         async with ReplayServer([STREAM], fault="stall@100") as server:
-            error = await failure_of(server.url, Limits(idle_seconds=0.05))
+            error = await failure_of(server.url, Limits(connect_seconds=1000, idle_seconds=0.05))
             assert error.kind == "idle_timeout"
-            await server.disconnected.wait()
+            await asyncio.wait_for(server.disconnected.wait(), 20)
 
     asyncio.run(run())
 
@@ -354,7 +364,9 @@ def test_silence_in_the_middle_of_a_body() -> None:
 def test_a_total_limit_cuts_a_stream_that_is_alive() -> None:
     async def run() -> None:
         async with ReplayServer([STREAM * 1000], split=10, pace_ms=1) as server:
-            assert (await failure_of(server.url, Limits(total_seconds=0.1))).kind == "total_timeout"
+            assert (
+                await failure_of(server.url, Limits(connect_seconds=1000, total_seconds=0.1))
+            ).kind == "total_timeout"
 
     asyncio.run(run())
 
@@ -364,8 +376,7 @@ def test_a_slow_reader_is_not_a_silent_server() -> None:
         body = b"x" * 4_000_000
         async with ReplayServer([body], split=65536) as server, transport_to(server.url) as transport:
             exchange = await transport.send(REQUEST)
-            while not exchange._patience.paused:
-                await asyncio.sleep(0)
+            await until(lambda: exchange._patience.paused)
             exchange._patience.byte_at = -1e9  # as if it had been paused for years
             exchange._check_time()
             assert await whole_body(exchange) == body
@@ -381,8 +392,7 @@ def test_a_slow_reader_holds_the_server_back() -> None:
         total = 50_000_000
         async with ReplayServer([b"x" * total], split=65536) as server, transport_to(server.url) as transport:
             exchange = await transport.send(REQUEST)
-            while not exchange._patience.paused:
-                await asyncio.sleep(0)
+            await until(lambda: exchange._patience.paused)
             for _ in range(100):  # more turns of the loop bring nothing more
                 await asyncio.sleep(0)
             assert server.bytes_sent < total / 2
@@ -483,8 +493,7 @@ def test_many_streams_leave_nothing_behind() -> None:
                 await exchange.close()
 
             async def settled() -> tuple[int, int]:
-                while sum(len(server._tasks) for server in (cut, reset, stall)):
-                    await asyncio.sleep(0)
+                await until(lambda: not sum(len(server._tasks) for server in (cut, reset, stall)))
                 await asyncio.sleep(0)
                 return len(os.listdir("/dev/fd")), len(asyncio.all_tasks())
 
@@ -500,6 +509,29 @@ def test_many_streams_leave_nothing_behind() -> None:
             assert not [h for h in getattr(loop, "_scheduled", ()) if not h.cancelled()]
 
     asyncio.run(run())
+
+
+def test_a_fault_of_libcurls_multi_interface_ends_every_exchange() -> None:
+    async def run() -> None:
+        async with ReplayServer([STREAM], fault="stall@100") as server, transport_to(server.url) as transport:
+            exchange = await transport.send(REQUEST)
+            assert transport._driver is not None
+            transport._driver._act(2**30, 1 << 20)  # a descriptor that libcurl has never heard of, an unknown event
+            transport._driver._multi, kept = BrokenMulti(), transport._driver._multi  # type: ignore[assignment]
+            transport._driver._act(0, 0)
+            transport._driver._multi = kept
+            with pytest.raises(TransportError, match="multi interface: out of order"):
+                await whole_body(exchange)
+
+    asyncio.run(run())
+
+
+class BrokenMulti:
+    def socket_action(self, _fd: int, _events: int) -> None:
+        raise pycurl.error(5, "out of order")
+
+    def remove_handle(self, _curl: pycurl.Curl) -> None:
+        pass
 
 
 # -- proxies
@@ -559,9 +591,12 @@ def test_a_proxys_own_answer_is_never_taken_for_the_servers(
 
     async def run() -> None:
         async with raw_server(speak) as port:
-            error = await failure_of("https://models.invalid/v1", proxy=f"http://user:pass-word@127.0.0.1:{port}")
-            assert error.kind in kinds
-            assert "pass-word" not in str(error)
+            proxy = f"http://user:pass-word@127.0.0.1:{port}"
+            async with transport_to("https://models.invalid/v1", proxy=proxy) as transport:
+                with pytest.raises(TransportError) as caught:
+                    await transport.send(REQUEST)
+            assert caught.value.kind in kinds
+            assert "pass-word" not in str(caught.value)
 
     asyncio.run(run())
 

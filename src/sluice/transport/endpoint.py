@@ -112,6 +112,18 @@ def check_headers(headers: Iterable[tuple[str, str]]) -> None:
             raise ConfigurationError(f"the value of header {name!r} holds a line end, control or non-ASCII character")
 
 
+def checked_proxy(proxy: str | None) -> str | None:
+    """`proxy` if it can be one (`""`: none at all); raises `ConfigurationError`, which shows no password of it."""
+    if proxy and not re.fullmatch(r"[!-~]+", proxy):
+        raise ConfigurationError(
+            "the proxy is no URL such as http://host:port: it holds a space, control or non-ASCII character"
+        )
+    scheme, mark, _ = (proxy or "").partition("://")
+    if mark and scheme not in {"http", "https", "socks4", "socks4a", "socks5", "socks5h"}:
+        raise ConfigurationError(f"the proxy's scheme {one_line(scheme, 40)!r} is unknown; use http, https or socks5h")
+    return proxy
+
+
 def ca_bundle(environ: Mapping[str, str], ca_file: str | None = None) -> str:
     """The path of the CA bundle (a file, or a folder of hashed certificates).
 

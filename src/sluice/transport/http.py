@@ -25,7 +25,7 @@ import pycurl
 
 from sluice.errors import InternalError, TransportError
 from sluice.limits import DEFAULT_LIMITS, Limits
-from sluice.transport.endpoint import Endpoint, ca_bundle
+from sluice.transport.endpoint import Endpoint, ca_bundle, checked_proxy
 from sluice.transport.faults import fault_of
 from sluice.transport.patience import Patience
 from sluice.values.requests import Request
@@ -126,7 +126,12 @@ class CurlLoop:
     def _act(self, fd: int, events: int) -> None:
         if self.closed:
             return
-        self._multi.socket_action(fd, events)
+        try:
+            self._multi.socket_action(fd, events)
+        except pycurl.error as error:  # libcurl's own bookkeeping failed: nothing that is open can be trusted
+            for exchange in self.exchanges():
+                exchange.end(exchange.fault(0, f"multi interface: {error.args[-1]}"))
+            return
         left = 1
         while left:
             left, whole, failed = self._multi.info_read()
@@ -341,7 +346,7 @@ class HttpTransport:
     ) -> None:
         self._endpoint = Endpoint(base_url, api_key, headers)
         self._limits = limits
-        self._proxy = proxy
+        self._proxy = checked_proxy(proxy)
         self._ca = ca_bundle(os.environ if environ is None else environ, ca_file)
         self._driver: CurlLoop | None = None
         self._closed = False
