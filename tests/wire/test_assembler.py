@@ -265,6 +265,53 @@ def test_without_a_terminal_mark_only_what_the_dialect_closed_is_whole() -> None
     assert got.assembler.at(7) is None
 
 
+def test_a_call_that_its_dialect_opens_is_always_a_new_one() -> None:
+    got = Assembled([], None)
+    first = got.assembler.open_call(4, "a", "f", got.deltas)
+    got.assembler.add(4, None, None, '{"x":1}', got.deltas)
+    second = got.assembler.open_call(4, "b", "g", got.deltas)
+    got.assembler.add(4, None, None, '{"y":2}', got.deltas)
+    assert got.deltas == [CallOpened(0, "a", "f"), CallOpened(1, "b", "g")]
+    assert got.counts == {}, "a gap of its numbers is no departure where other things are numbered too"
+    got.assembler.close_call(first, got.deltas)
+    got.assembler.close_call(second, got.deltas)
+    assert [(c.id, c.arguments, c.status) for c in got.assembler.tool_calls(None)] == [
+        ("a", '{"x":1}', "whole"),
+        ("b", '{"y":2}', "whole"),
+    ]
+
+
+def test_a_closed_call_without_arguments_waits_for_the_stop_reason() -> None:
+    for stop, status in (("tool_use", "whole"), ("max_tokens", "cut"), (None, "cut")):
+        got = Assembled([], None)
+        call = got.assembler.open_call(0, "a", "f", got.deltas)
+        got.assembler.close_call(call, got.deltas)
+        assert got.deltas == [CallOpened(0, "a", "f")]
+        got.assembler.finish(stop, got.deltas)
+        assert got.deltas[1:] == [CallClosed(0, "a", "f", status)]  # type: ignore[arg-type]
+        assert [c.status for c in got.assembler.tool_calls(stop)] == [status]
+
+
+def test_a_closed_call_without_arguments_is_whole_once_another_call_began() -> None:
+    got = Assembled([], None)
+    got.assembler.close_call(got.assembler.open_call(0, "a", "f", got.deltas), got.deltas)
+    got.assembler.open_call(1, "b", "g", got.deltas)
+    assert [(c.arguments, c.status) for c in got.assembler.tool_calls("max_tokens")] == [("{}", "whole"), ("", "cut")]
+
+
+def test_a_call_that_goes_on_after_its_end_is_open_again() -> None:
+    got = Assembled([], None)
+    call = got.assembler.open_call(0, "a", "f", got.deltas)
+    got.assembler.add(0, None, None, '{"x":', got.deltas)
+    got.assembler.close_call(call, got.deltas)
+    assert got.deltas == [CallOpened(0, "a", "f")], "it cannot be whole yet, so its end is not told"
+    got.assembler.reopen(call)
+    got.assembler.add(0, None, None, "1}", got.deltas)
+    assert [c.status for c in got.assembler.tool_calls(None)] == ["cut"]
+    got.assembler.finish("tool_use", got.deltas)
+    assert got.deltas[1:] == [CallClosed(0, "a", "f", "whole")]
+
+
 # -- names and ids ------------------------------------------------------------------------------------------------------
 
 

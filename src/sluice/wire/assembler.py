@@ -111,13 +111,35 @@ class CallAssembler:
             if call.size > self._max_bytes:
                 raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
 
+    def open_call(self, index: int, id: str | None, name: str | None, out: list[Delta]) -> PartialCall:
+        """A call that the dialect itself opens, with its whole name: always a new one. `add` at `index` goes to it.
+
+        Raises `Bound`.
+        """
+        call = self._open(index, out)
+        if id:
+            call.id = id
+            self._by_id.setdefault(id, call)
+        call.name = name or ""
+        self._close_name(call, out)
+        self._last = call
+        return call
+
     def close_call(self, call: PartialCall, out: list[Delta]) -> None:
-        """The dialect said that this call is complete."""
+        """The dialect said that this call is complete.
+
+        Its end is told at once if no stop reason can change it, else with the end of the reply.
+        """
         if call.closed:
             return
         self._close_name(call, out)
         call.closed = True
-        self._announce(call, "tool_use", out)
+        if not call.announced and self.settle(call, "max_tokens")[1] == "whole":
+            self._announce(call, "tool_use", out)
+
+    def reopen(self, call: PartialCall) -> None:
+        """More of a call came after its end was said: then that end proves nothing."""
+        call.closed = False
 
     def at(self, index: int) -> PartialCall | None:
         """The open call at a provider's index, for dialects that close calls."""
@@ -169,6 +191,8 @@ class CallAssembler:
             return call.verdict
         if stop_reason is None and not call.closed:
             return arguments, "cut", problem or "the reply broke off before its end"
+        if call.closed and status == "whole" and not arguments and stop_reason not in _TRUSTED and call is self._last:
+            return arguments, "cut", "the reply stopped before any argument of this call came"
         if call.closed or stop_reason in _TRUSTED:
             if status == "whole" and not arguments:
                 if not call.blank:
@@ -199,6 +223,8 @@ class CallAssembler:
         blank = text.strip()
         if not blank or blank == "null":
             return "", "whole", None
+        if not fragments[-1].lstrip().startswith("{"):  # else it may be all of them, sent again
+            fragments.replace(text)
         try:
             parse_arguments(text)
         except ArgumentsError as error:

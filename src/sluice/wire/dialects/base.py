@@ -41,6 +41,7 @@ class ReplyState:
         "events",
         "id",
         "model",
+        "native",
         "other_choices",
         "reasoning",
         "reasoning_parts",
@@ -67,6 +68,7 @@ class ReplyState:
         self.other_choices = 0
         self.refusal: list[str] = []
         self.blocks: list[Reasoning] = []
+        self.native: str | None = None  # see `AssistantMessage.native`; set once, at the end
         self.events = 0  # events that carried data, also those already counted when a fault is raised
         self.ended = False  # nothing after this point is read
 
@@ -109,6 +111,7 @@ class ReplyState:
             other_choices=self.other_choices,
             refusal="".join(self.refusal),
             blocks=tuple(self.blocks),
+            native=self.native,
         )
 
 
