@@ -6,9 +6,10 @@ import json
 import random
 
 WORDS = (
-    "the of and to in is that for it as with was on be by this are from or which at an have not stream token "
-    "delta parser buffer event model value error reply server client index message schema naïve über 数据 流式 🙂"
-).split()
+    *("the", "of", "and", "to", "in", "is", "that", "for", "as", "with", "on", "this", "from", "which", "have", "not"),
+    *("stream", "token", "delta", "parser", "buffer", "event", "model", "value", "error", "server", "schema"),
+    *("naïve", "über", "数据", "流式", "🙂"),
+)
 
 
 def _chunk(delta: dict[str, object], finish: str | None = None, **more: object) -> bytes:

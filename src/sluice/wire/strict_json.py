@@ -20,6 +20,7 @@ _TAIL = 64
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]|[-+\w.]+', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
@@ -38,6 +39,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
     Cost is linear in the length of `text`. Integers stay exact.
     """
+    _check_text(text)
     _check_depth(text)
     try:
         value = _DECODER.decode(text)
@@ -48,7 +50,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsError(error.reason, _position(text, error), text[-_TAIL:]) from None
     if not isinstance(value, dict):
         raise ArgumentsError("the top level is no object", 0, text[-_TAIL:])
-    _check_surrogates(text, value)
+    _check_escapes(text, value)
     return value
 
 
@@ -156,14 +158,15 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _check_surrogates(text: str, value: dict[str, Any]) -> None:
-    try:
-        if not text.isascii():
-            text.encode()
-        if "\\ud" in text or "\\uD" in text:
+def _check_text(text: str) -> None:
+    for match in _SURROGATE.finditer(text) if not text.isascii() else ():
+        raise ArgumentsError("half a surrogate pair", match.start(), text[-_TAIL:])
+
+
+def _check_escapes(text: str, value: dict[str, Any]) -> None:
+    """Escapes can make half a pair too; only the parsed value shows whether the other half stood beside it."""
+    if "\\ud" in text or "\\uD" in text:
+        try:
             json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        where = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)
-        if where is None:
-            where = max(text.lower().find("\\ud"), 0)
-        raise ArgumentsError("half a surrogate pair", where, text[-_TAIL:]) from None
+        except UnicodeEncodeError:
+            raise ArgumentsError("half a surrogate pair", max(text.lower().find("\\ud"), 0), text[-_TAIL:]) from None

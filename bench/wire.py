@@ -1,0 +1,200 @@
+"""What the reader costs beside the floor: ratios of CPU in one run, growth with size, peak memory.
+
+    python bench/wire.py            prints
+    python bench/wire.py --write    prints, and writes the figures into bench/README.md
+    python bench/wire.py --check    prints, and ends with 1 if a ratio is over its target
+
+Floor and reader take turns on the same reads, so that what else the machine does meets both alike; a ratio is the median
+of the ratios of neighbours. This is burst work: all bytes are there already. A live stream costs an event-loop wake-up of
+some 30 µs for each read, beside which all of this is small; these figures say nothing about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import platform
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from floor import Floor
+from sluice.limits import DEFAULT_LIMITS
+from sluice.values.deltas import CallClosed, TextDelta
+from sluice.values.messages import Reply
+from sluice.wire import ReplyReader
+from workloads import calls_stream, pieces, text_stream
+
+README = Path(__file__).with_name("README.md")
+BEGIN, END = "<!-- figures: written by bench/wire.py --write -->", "<!-- end of figures -->"
+ROUNDS = 11
+KB, MB = 1024, 1024 * 1024
+READS = ((0, "whole", 1.6), (1460, "1,460 bytes", 1.6), (None, "one event", 2.0), (64, "64 bytes", 2.5))
+RAISED = msgspec.structs.replace(
+    DEFAULT_LIMITS, max_arguments_bytes=64 * MB, max_stream_bytes=1024 * MB, max_event_bytes=64 * MB
+)
+
+
+def read_floor(reads: list[bytes]) -> tuple[str, list[str]]:
+    """The floor's answer."""
+    floor = Floor()
+    for read in reads:
+        floor.feed(read)
+    return floor.close()
+
+
+def read_ours(reads: list[bytes]) -> Reply:
+    """The reader's answer, with the limits raised."""
+    reader = ReplyReader("openai_chat", limits=RAISED)
+    for read in reads:
+        reader.feed(read)
+    return reader.close()
+
+
+def cpu(work: Callable[[list[bytes]], object], reads: list[bytes]) -> float:
+    """CPU seconds of one pass."""
+    gc.collect()
+    began = time.process_time()
+    work(reads)
+    return time.process_time() - began
+
+
+def same_answer(reads: list[bytes]) -> None:
+    """Both must have done the same work."""
+    text, calls = read_floor(reads)
+    reply = read_ours(reads)
+    if (reply.text, [c.arguments for c in reply.tool_calls]) != (text, calls):
+        raise SystemExit("floor and reader give different answers: the figures would mean nothing")
+    if any(c.status != "whole" for c in reply.tool_calls):
+        raise SystemExit("a call of the workload is not whole")
+
+
+def as_bytes_go_in(stream: list[bytes]) -> None:
+    """Ends the run unless every text event gives its delta with its very last byte, and a call its end likewise."""
+    reader = ReplyReader("openai_chat", limits=RAISED)
+    shown = 0
+    for event in stream:
+        if reader.feed(event[:-1]):
+            raise SystemExit("a delta came out before its event was complete")
+        got = reader.feed(event[-1:])
+        wanted = b'"delta":{"content":" ' in event
+        if wanted != (len(got) == 1 and isinstance(got[0], TextDelta)):
+            raise SystemExit("a delta did not come out with the last byte of its event")
+        if b'"finish_reason":"tool_calls"' in event and not any(isinstance(d, CallClosed) for d in got):
+            raise SystemExit("the end of a call did not come out with the terminal mark")
+        shown += len(got)
+    print(f"deltas come out as their bytes go in: {shown} deltas of {len(stream)} events, each with its last byte")
+
+
+def ratios() -> tuple[list[str], bool]:
+    """The table of ratios, and whether all are within their targets."""
+    rows = [
+        "| stream | reads | floor, µs an event | reader, µs an event | ratio | target |",
+        "|---|---|---|---|---|---|",
+    ]
+    fine = True
+    for name, stream in (("text, 2,000 events", text_stream()), ("3 calls × 64 KB, interleaved", calls_stream())):
+        for size, words, target in READS:
+            reads = pieces(stream, size)
+            same_answer(reads)
+            pairs = [(cpu(read_floor, reads), cpu(read_ours, reads)) for _ in range(ROUNDS)]
+            floor, ours = (statistics.median(column) / len(stream) * 1e6 for column in zip(*pairs, strict=True))
+            ratio = statistics.median(b / a for a, b in pairs)
+            fine &= ratio <= target
+            mark = "" if ratio <= target else " **over**"
+            rows.append(f"| {name} | {words} | {floor:.2f} | {ours:.2f} | {ratio:.2f}{mark} | {target} |")
+    return rows, fine
+
+
+def growth(make: Callable[[int], list[bytes]], sizes: tuple[int, ...]) -> tuple[list[float], float]:
+    """Nanoseconds a byte for each size, and the exponent of growth from the first size to the last."""
+    costs = []
+    for size in sizes:
+        reads = make(size)
+        costs.append(statistics.median(cpu(read_ours, reads) for _ in range(3)))
+    exponent = math.log(costs[-1] / costs[0]) / math.log(sizes[-1] / sizes[0])
+    return [cost / size * 1e9 for cost, size in zip(costs, sizes, strict=True)], exponent
+
+
+def linear() -> list[str]:
+    """The table of growth."""
+    rows = ["| arguments | reads | ns a byte of arguments | growth exponent |", "|---|---|---|---|"]
+    sizes = (64 * KB, MB, 16 * MB)
+
+    def fragments(size: int) -> list[bytes]:
+        return pieces(calls_stream(1, size, 400, 800), 1460)
+
+    def one_event(size: int) -> list[bytes]:
+        return pieces(calls_stream(1, size, 2 * size, 2 * size), 64)
+
+    for words, reads, make, of in (
+        ("64 KB, 1 MB, 16 MB in fragments", "1,460 bytes", fragments, sizes),
+        ("64 KB, 1 MB, 4 MB in one event", "64 bytes", one_event, (64 * KB, MB, 4 * MB)),
+    ):
+        costs, exponent = growth(make, of)
+        rows.append(f"| {words} | {reads} | {', '.join(f'{c:.1f}' for c in costs)} | {exponent:.2f} |")
+    return rows
+
+
+def peak(reads: list[bytes], *, keep: bool = True) -> tuple[float, float]:
+    """The peak of memory beside the reads themselves, and what the reply's own strings take, in MB."""
+    reader = ReplyReader("openai_chat", limits=RAISED, keep=keep)
+    gc.collect()
+    tracemalloc.start()
+    for read in reads:
+        reader.feed(read)
+    reply = reader.close()
+    highest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    own = sum(map(sys.getsizeof, [reply.text, *(c.arguments for c in reply.tool_calls)]))
+    return highest / MB, own / MB
+
+
+def memory() -> list[str]:
+    """The table of peak memory."""
+    rows = ["| stream | reads | the reply's strings, MB | peak beside the read, MB | ratio |", "|---|---|---|---|---|"]
+    big = calls_stream(1, 16 * MB, 400, 800)
+    text = text_stream(200_000)
+    for name, stream, size, words in (
+        ("16 MB of arguments", big, 1460, "1,460 bytes"),
+        ("16 MB of arguments", big, 64 * KB, "64 KB"),
+        ("16 MB of arguments", big, 0, "whole"),
+        ("200,000 text events", text, 1460, "1,460 bytes"),
+    ):
+        top, own = peak(pieces(stream, size))
+        rows.append(f"| {name} | {words} | {own:.1f} | {top:.1f} | {top / own:.1f} |")
+    top, _ = peak(pieces(text, 1460), keep=False)
+    rows.append(f"| the same text, `keep=False` | 1,460 bytes | none | {top:.2f} | |")
+    return rows
+
+
+def main() -> int:
+    """Everything, in the order of the tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--write", action="store_true", help="write the figures into bench/README.md")
+    options.add_argument("--check", action="store_true", help="end with 1 if a ratio is over its target")
+    given = options.parse_args()
+    as_bytes_go_in(text_stream())
+    as_bytes_go_in(calls_stream())
+    table, fine = ratios()
+    machine = f"CPython {platform.python_version()}, msgspec {msgspec.__version__}, {platform.system()}"
+    parts = [f"{machine}; medians of {ROUNDS} interleaved rounds, CPU time.", *["\n".join(t) for t in (table,)]]
+    print("\n".join(table), flush=True)
+    for rows in (linear(), memory()):
+        print("\n" + "\n".join(rows), flush=True)
+        parts.append("\n".join(rows))
+    if given.write:
+        before, _, rest = README.read_text("utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        README.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}", "utf-8")
+    return 1 if given.check and not fine else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
