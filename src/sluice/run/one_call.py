@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
@@ -18,13 +20,15 @@ from sluice.values.calls import AllowedCall, CallKey, call_digest
 from sluice.values.results import ToolResult, failed
 
 OK, FAILED, UNUSABLE, BLOCKED = 0, 1, 2, 4
+_STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 
 
 def one_call(settings: Settings, name: str, arguments: str, seen: Sequence[str] = ()) -> tuple[int, ToolResult]:
     """Runs one call in `settings.workspace` and returns exit code and result.
 
     `seen` are workspace files that count as read, with the bytes they hold now. Exit codes: 0 ok, 1 failed, 2 unknown
-    tool or unusable arguments, 4 blocked. A key press (`KeyboardInterrupt`) ends the tool and passes on.
+    tool or unusable arguments, 4 blocked; 130 and 143 if SIGINT or SIGTERM (or SIGHUP) came, after the tool was stopped
+    with all that it had started. Signal handlers are as before when it returns.
     """
     return asyncio.run(_one_call(settings, name, arguments, seen))
 
@@ -53,6 +57,26 @@ async def _one_call(settings: Settings, name: str, arguments: str, seen: Sequenc
         refusal = await execution.commit(call, spec)
         if refusal is not None:
             return FAILED, refusal
-        result = await execution.run(call, asyncio.Event())
+        stop = _Stop(stack)
+        result = await execution.run(call, stop.wish)
         await execution.ended(call, result)
-        return (OK if result.ok else FAILED), result
+        return stop.code or (OK if result.ok else FAILED), result
+
+
+class _Stop:
+    """A signal's wish to stop, for as long as `stack` is open. Only the main thread can be told of one."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.wish = asyncio.Event()
+        self.code = 0
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+        for number, code in _STOPPED.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:  # one that our starter had ignored stays ignored
+                loop.add_signal_handler(number, self._come, code)
+                stack.callback(loop.remove_signal_handler, number)
+
+    def _come(self, code: int) -> None:
+        self.code = self.code or code
+        self.wish.set()

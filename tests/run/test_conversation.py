@@ -1,0 +1,74 @@
+"""The conversation of a session: stored first, then sent; no result without its call and no call without its result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from run_world import FailingStore, World
+
+from sluice.run.conversation import Talk
+from sluice.session.memory import MemoryStore
+from sluice.values.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+
+
+def _reply(*ids: str) -> AssistantMessage:
+    return AssistantMessage(tool_calls=tuple(ToolCall(id=i, name="look", arguments="{}") for i in ids))
+
+
+def _result(id: str) -> ToolMessage:
+    return ToolMessage(call_id=id, name="look", content="x")
+
+
+def test_the_system_text_is_sent_first_and_only_if_there_is_any() -> None:
+    store = MemoryStore()
+    assert Talk("be good", store, (UserMessage("a"),)).to_send() == (SystemMessage("be good"), UserMessage("a"))
+    assert Talk("", store, (UserMessage("a"),)).to_send() == (UserMessage("a"),)
+
+
+def test_what_cannot_be_stored_is_not_sent_but_for_results() -> None:
+    talk = Talk("", FailingStore("append"))
+    for message in (UserMessage("note"), _reply("a"), _result("a")):
+        with pytest.raises(OSError, match="No space"):
+            asyncio.run(talk.add("run", message))
+    assert talk.messages == (_result("a"),)
+
+
+@pytest.mark.parametrize(
+    ("messages", "open_ids"),
+    [
+        ((), []),
+        ((UserMessage("a"),), []),
+        ((_reply("a", "b"),), ["a", "b"]),
+        ((_reply("a", "b"), _result("a")), ["b"]),
+        ((_reply("a", "a"), _result("a")), ["a"]),
+        ((_reply("a"), _result("a")), []),
+        ((_reply("a"), _result("a"), UserMessage("b")), []),
+    ],
+)
+def test_calls_without_a_result_are_found_also_where_ids_are_the_same(messages: Any, open_ids: list[str]) -> None:
+    assert [c.id for c in Talk("", MemoryStore(), messages).open_calls()] == open_ids
+
+
+def test_ids_of_calls_are_remembered_from_history_and_from_what_is_added() -> None:
+    talk = Talk("", MemoryStore(), (_reply("a"), _result("a")))
+    asyncio.run(talk.add("run", _reply("b")))
+    assert talk.call_ids == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "subject"),
+    [
+        ("look", '{"path": "a.py"}', "a.py"),
+        ("look", '{"path": 7}', None),
+        ("look", '{"path": ', None),
+        ("look", "{}", None),
+        ("other", '{"path": "a"}', None),
+        ("look", '{"path": "' + "x" * 5000 + '"}', "x" * 2000),
+    ],
+)
+def test_the_subject_of_a_call_is_told_where_it_can_be(name: str, arguments: str, subject: str | None) -> None:
+    world = World()
+    call = ToolCall(id="a", name=name, arguments=arguments)
+    assert world.talk.subject(call, world.tools.specs()) == subject

@@ -1,0 +1,189 @@
+"""A conversation made smaller: no call parted from its result, no summary that is none, nothing lost on failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_world import DONE, Gate, World, calls, check_conversation, done, end_of, event, text
+
+from sluice.errors import TransportError
+from sluice.run.agent import Agent
+from sluice.run.shrinking import shrink
+from sluice.values import notices as n
+from sluice.values.messages import AssistantMessage, Conversation, ToolCall, ToolMessage, Usage, UserMessage
+
+
+def _talk(world: World, replies: int, size: int = 3000, calls_each: int = 1) -> Conversation:
+    messages: list[Any] = [UserMessage("the task")]
+    for number in range(replies):
+        made = tuple(ToolCall(id=f"c{number}_{k}", name="look", arguments="{}") for k in range(calls_each))
+        messages.append(AssistantMessage(tool_calls=made))
+        messages += [ToolMessage(call_id=c.id, name="look", content="r" * size) for c in made]
+    world.talk.messages = tuple(messages)
+    return world.talk.messages
+
+
+def _measure(world: World) -> int:
+    return len(world.parts.dialect.request(world.talk.to_send(), (), world.parts.options).body)
+
+
+def _shrink(world: World, max_bytes: int | None) -> tuple[bool, Usage]:
+    async def go() -> tuple[bool, Usage]:
+        return await shrink(world.talk, world.parts, lambda: _measure(world), max_bytes)
+
+    return asyncio.run(go())
+
+
+def test_old_results_are_shortened_first_and_no_model_is_asked() -> None:
+    world = World()
+    before = _talk(world, 6)
+    assert _shrink(world, 16_000) == (True, Usage())
+    assert world.transport.bodies == []
+    after = world.talk.messages
+    assert len(after) == len(before)
+    assert after[-4:] == before[-4:], "the last two exchanges are never touched"
+    old = after[2]
+    assert isinstance(old, ToolMessage)
+    assert "1976 characters left out" in old.content
+    check_conversation(after)
+
+
+def test_then_everything_before_the_last_exchanges_becomes_the_models_summary() -> None:
+    world = World([event({"content": "Task: X. Done: Y."}), event({}, "stop"), DONE])
+    before = _talk(world, 8)
+    ok, usage = _shrink(world, 9_000)
+    assert ok
+    assert usage.estimated
+    first = world.talk.messages[0]
+    assert isinstance(first, UserMessage)
+    assert first.origin == "host"
+    assert "Task: X. Done: Y." in str(first.content)
+    assert world.talk.messages[1:] == before[-4:]
+    check_conversation(world.talk.messages)
+    assert "tools" not in world.transport.bodies[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        text(""),
+        text("  \n"),
+        text("z" * 50_000),
+        text("half", "length"),
+        text("no", "content_filter"),
+        text("no end", None),
+        calls("look", say="I would rather"),
+        [b"<html>gateway</html>"],
+        TransportError("tls", "certificate"),
+    ],
+    ids=["empty", "blank", "larger", "cut", "filtered", "broken", "calls", "html", "transport"],
+)
+def test_a_summary_that_is_none_leaves_the_conversation_as_it_was(answer: Any) -> None:
+    world = World(answer, limits={"max_attempts": 1})
+    before = _talk(world, 8)
+    ok, _ = _shrink(world, 9_000)
+    assert not ok
+    assert world.talk.messages == before
+
+
+def test_where_a_summary_could_not_help_none_is_asked_for() -> None:
+    world = World()
+    before = _talk(world, 1, size=50_000)
+    assert _shrink(world, 9_000) == (False, Usage())
+    assert world.talk.messages == before
+    assert world.transport.bodies == []
+
+
+@given(
+    replies=st.integers(0, 7),
+    calls_each=st.integers(0, 3),
+    size=st.integers(0, 5000),
+    max_bytes=st.one_of(st.none(), st.integers(0, 40_000)),
+    summary=st.text(max_size=60),
+)
+@settings(max_examples=60, deadline=None)
+def test_calls_keep_their_results_and_it_is_smaller_or_as_it_was(
+    replies: int, calls_each: int, size: int, max_bytes: int | None, summary: str
+) -> None:
+    world = World(text(summary))
+    before = _talk(world, replies, size, calls_each)
+    size_before = _measure(world)
+    ok, _ = _shrink(world, max_bytes)
+    check_conversation(world.talk.messages)
+    if ok:
+        assert _measure(world) <= (size_before - 1 if max_bytes is None else max_bytes)
+    else:
+        assert world.talk.messages == before
+
+
+def _long_run(*more: Any, **limits: Any) -> World:
+    async def look(arguments: dict[str, Any], cancel: Any) -> Any:
+        return done("look", arguments["path"] * 3000)
+
+    scripts = [calls(("look", f'{{"path": "{at}"}}')) for at in range(5)]
+    return World(*scripts, *more, tools={"look": ("read_only", look)}, limits={"max_context_bytes": 14_000, **limits})
+
+
+def test_in_a_run_shrinking_is_told_and_what_is_stored_stays() -> None:
+    world = _long_run(text("fine"))
+    notices = world.run()
+    told = [x for x in notices if isinstance(x, n.Summarised)]
+    assert told
+    assert all(x.after < x.before for x in told)
+    assert end_of(notices).outcome == "completed"
+    rows = [row[2] for row in world.store.rows if row[0] == "message"]
+    assert all(len(m.content) == 3000 for m in rows if isinstance(m, ToolMessage))
+
+
+def test_in_a_run_a_context_that_cannot_be_shrunk_is_a_named_limit_and_loses_nothing() -> None:
+    async def look(arguments: dict[str, Any], cancel: Any) -> Any:
+        return done("look", "x" * 20_000)
+
+    world = World(calls("look"), tools={"look": ("read_only", look)}, limits={"max_context_bytes": 14_000})
+    notices = world.run()
+    assert (end_of(notices).outcome, end_of(notices).exit_code) == ("limit:context", 3)
+    kept = world.talk.messages[-1]
+    assert isinstance(kept, ToolMessage)
+    assert kept.content == "x" * 20_000
+
+
+def test_in_a_run_a_summary_costs_but_is_no_turn() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
+    summary = [event({"content": "S"}), event({}, "stop", usage=usage), DONE]
+    world = _long_run(summary, text("fine"), max_context_bytes=8_300)
+    world.transport._scripts = iter(
+        [*[calls(("look", f'{{"path": "{at}"}}')) for at in range(3)], summary, text("fine")]
+    )
+    notices = world.run()
+    end = end_of(notices)
+    assert (end.outcome, end.turns) == ("completed", 4)
+    assert len(world.transport.bodies) == 5
+    assert end.usage.input_tokens > 1000
+
+
+def test_cancelled_while_a_summary_is_made_the_conversation_is_as_before() -> None:
+    gate = Gate()
+    world = _long_run(max_context_bytes=8_300)
+    world.transport._scripts = iter([*[calls(("look", f'{{"path": "{at}"}}')) for at in range(3)], [gate]])
+
+    async def go() -> None:
+        agent = world.agent()
+
+        async def stop(agent: Agent) -> None:
+            await gate.reached.wait()
+            agent.cancel()
+
+        stopper = asyncio.create_task(stop(agent))
+        async with asyncio.timeout(10):
+            notices = [x async for x in agent.run("go")]
+        await stopper
+        world.check(notices)
+        assert end_of(notices).outcome == "cancelled"
+
+    asyncio.run(go())
+    assert world.talk.messages[0] == UserMessage("go")
+    assert len(world.talk.messages) == 7

@@ -1,0 +1,144 @@
+"""Settings in, an agent out: with the parts that were asked for, and nothing left of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from run_world import end_of
+
+from sluice.errors import ConfigurationError
+from sluice.run import wiring
+from sluice.run.config import Settings
+from sluice.run.wiring import dry_run, make_registry, make_transport, open_agent
+from sluice.transport.cassette import CassetteTransport, RecordingTransport, load_cassette
+from sluice.transport.scripted import ScriptedTransport
+from sluice.values import notices as n
+
+
+def _fixture(folder: Path, *messages: dict[str, Any]) -> str:
+    path = folder / "fixture.json"
+    path.write_text(json.dumps([{"role": "assistant", **m} for m in messages]))
+    return str(path)
+
+
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+
+def _mock(folder: Path, *messages: dict[str, Any], **more: Any) -> Settings:
+    workspace = folder / "work"
+    workspace.mkdir(exist_ok=True)
+    return Settings(workspace=str(workspace), mode="mock", mock_fixture=_fixture(folder, *messages), **more)
+
+
+async def _run(settings: Settings, prompt: str = "go") -> list[n.Notice]:
+    async with open_agent(settings) as agent:
+        return [x async for x in agent.run(prompt)]
+
+
+def test_a_mock_run_from_settings_alone(tmp_path: Path) -> None:
+    settings = _mock(tmp_path, _call("list_files_bounded"), {"content": "two files"})
+    (tmp_path / "work" / "a.txt").write_text("x")
+    notices = asyncio.run(_run(settings))
+    assert (end_of(notices).outcome, end_of(notices).text) == ("completed", "two files")
+    started = notices[0]
+    assert isinstance(started, n.RunStarted)
+    assert started.mode == "mock"
+    assert set(started.blocked) == {"mutating", "execution"}
+
+
+def test_every_offered_tool_called_with_nothing_allowed_changes_and_runs_nothing(tmp_path: Path) -> None:
+    """P13: being offered is not being allowed."""
+    arguments = {
+        "write_file_safe": {"path": "new.txt", "content": "x"},
+        "apply_patch": {"path": "a.txt", "old_text": "x", "new_text": "y"},
+        "bash_execute_safe": {"command": "touch ran"},
+        "read_file_safe": {"path": "a.txt"},
+        "rg_search": {"query": "x"},
+    }
+    settings = _mock(tmp_path)
+    (tmp_path / "work" / "a.txt").write_text("x")
+    for spec in make_registry(settings).specs():
+        settings = _mock(tmp_path, _call(spec.name, **arguments.get(spec.name, {})), {"content": "ok"})
+        notices = asyncio.run(_run(settings))
+        result = next(x.result for x in notices if isinstance(x, n.CallFinished))
+        assert result.status == ("ok" if spec.category == "read_only" else "blocked"), spec.name
+        if result.blocked is not None:
+            assert result.blocked.missing
+    assert [p.name for p in (tmp_path / "work").iterdir()] == ["a.txt"]
+    assert (tmp_path / "work" / "a.txt").read_text() == "x"
+
+
+def test_leaving_the_agent_ends_a_run_that_is_still_at_work(tmp_path: Path) -> None:
+    settings = _mock(tmp_path, _call("bash_execute_safe", command="sleep 1000"), allow_execution_tools=True)
+
+    async def go() -> None:
+        async with open_agent(settings) as agent:
+            notices = agent.run("go")
+            async for notice in notices:
+                if isinstance(notice, n.CallStarted):
+                    break
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await notices.aclose()
+
+    asyncio.run(go())
+
+
+def test_the_transport_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    settings = _mock(tmp_path, {"content": "hi"})
+    assert isinstance(make_transport(settings), ScriptedTransport)
+    cassette = tmp_path / "tape"
+    recording = make_transport(
+        Settings(mode="mock", mock_fixture=settings.mock_fixture, record=str(cassette), workspace=settings.workspace)
+    )
+    assert isinstance(recording, RecordingTransport)
+    asyncio.run(recording.close())
+    first = asyncio.run(_run(_mock(tmp_path, {"content": "hi"}, record=str(cassette))))
+    assert len(load_cassette(cassette)) == 1
+    again = asyncio.run(_run(Settings(workspace=settings.workspace, replay=str(cassette))))
+    assert end_of(again).text == end_of(first).text == "hi"
+    assert isinstance(make_transport(Settings(replay=str(cassette))), CassetteTransport)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(dialect="klingon"), "openai_chat"),
+        (Settings(tools=("read_file_safe", "nonsense")), "nonsense"),
+        (Settings(exclude_tools=("nonsense",)), "nonsense"),
+        (Settings(mode="mock"), "--mock-fixture"),
+        (Settings(base_url="http://[::1"), "base"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_before_anything_is_sent(
+    settings: Settings, words: str, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(settings, workspace=str(tmp_path))
+    with pytest.raises(ConfigurationError, match=words):
+        asyncio.run(_run(settings))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_builds_the_request_and_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> Any:
+        raise AssertionError("a dry run sends nothing")
+
+    monkeypatch.setattr(wiring, "make_transport", never)
+    secret = "sk-" + "q" * 40
+    shown = dry_run(Settings(workspace=str(tmp_path / "absent"), api_key=secret, temperature=0.5), "hello")
+    assert secret not in json.dumps(shown)
+    body = shown["request"]["body"]
+    assert body["messages"][-1] == {"role": "user", "content": "hello"}
+    assert body["temperature"] == 0.5
+    assert "max_tokens" not in body
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_tools_means_no_tools_in_the_request(tmp_path: Path) -> None:
+    body = dry_run(Settings(workspace=str(tmp_path), no_tools=True), "hello")["request"]["body"]
+    assert "tools" not in body
