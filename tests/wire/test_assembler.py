@@ -87,7 +87,7 @@ def interleaved(draw: st.DrawFn) -> tuple[list[Fragment], list[tuple[str, str, s
 
 
 @given(interleaved())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_interleaving_in_any_order_gives_the_same_calls(
     case: tuple[list[Fragment], list[tuple[str, str, str]]],
 ) -> None:

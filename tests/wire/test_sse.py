@@ -172,7 +172,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(bodies(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_a_plain_decoder_of_the_whole_body_gives_the_same_events(body: bytes, data: st.DataObject) -> None:
     right = plain_decode(body)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))

@@ -175,13 +175,13 @@ objects = st.dictionaries(st.text(st.characters(exclude_categories=("Cs",)), max
 
 
 @given(objects, st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_what_json_writes_is_read_back_exactly(value: dict[str, Any], ascii_only: bool) -> None:
     assert parse_arguments(json.dumps(value, ensure_ascii=ascii_only)) == value
 
 
 @given(objects, st.data())
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_no_proper_prefix_of_an_object_is_an_object_and_each_is_unfinished(
     value: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -192,7 +192,7 @@ def test_no_proper_prefix_of_an_object_is_an_object_and_each_is_unfinished(
 
 
 @given(st.text(st.sampled_from('{}[]",:\\ud8a019-+.eNItrufalsn \ud800é'), max_size=40))
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_any_text_is_an_object_or_an_arguments_error_with_a_position_inside(text: str) -> None:
     position = 0
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.wire.surrogates import Halves, is_torn, rejoined, storable
@@ -22,12 +22,14 @@ def test_what_is_torn() -> None:
 
 
 @given(torn_texts)
+@settings(deadline=None)
 def test_storable_text_can_be_encoded_and_sound_text_stays(text: str) -> None:
     storable(text).encode()
     assert is_torn(text) or storable(text) == text
 
 
 @given(torn_texts, st.lists(st.integers(0, 12)))
+@settings(deadline=None)
 def test_any_cut_of_a_text_comes_out_as_the_whole_would(text: str, cuts: list[int]) -> None:
     places = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
     halves = Halves()
