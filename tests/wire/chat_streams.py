@@ -49,8 +49,10 @@ def calls(*entries: dict[str, Any], finish: str | None = None) -> bytes:
 class Reading:
     """A reader's whole life over these pieces: deltas, and the reply or the error."""
 
-    def __init__(self, pieces: list[bytes], *, limits: Limits = DEFAULT_LIMITS, keep: bool = True) -> None:
-        self.reader = ReplyReader("openai_chat", limits=limits, keep=keep)
+    def __init__(
+        self, pieces: list[bytes], *, limits: Limits = DEFAULT_LIMITS, keep: bool = True, dialect: str = "openai_chat"
+    ) -> None:
+        self.reader = ReplyReader(dialect, limits=limits, keep=keep)
         self.deltas: list[Delta] = []
         self.error: StreamError | None = None
         self.whole: Reply | None = None

@@ -111,6 +111,11 @@ class CallAssembler:
             if call.size > self._max_bytes:
                 raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
 
+    @property
+    def max_bytes(self) -> int:
+        """How many bytes of arguments one call may have."""
+        return self._max_bytes
+
     def open_call(self, index: int, id: str | None, name: str | None, out: list[Delta]) -> PartialCall:
         """A call that the dialect itself opens, with its whole name: always a new one. `add` at `index` goes to it.
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sluice.wire.dialects.anthropic_messages import AnthropicMessages
 from sluice.wire.dialects.base import Dialect
 from sluice.wire.dialects.openai_chat import OpenAIChat
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai_chat": OpenAIChat()})
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {dialect.name: dialect for dialect in (AnthropicMessages(), OpenAIChat())}
+)
 """Every dialect that this version reads and writes."""
