@@ -241,7 +241,7 @@ def test_work_grows_with_the_text_and_no_faster(monkeypatch: pytest.MonkeyPatch,
 
         return counted
 
-    for name in ("_stop", "_run", "_number_part", "_space", "_unescaped", "_member_value", "_begun_escape"):
+    for name in ("_run", "_number_part", "_space", "_unescaped", "_member_value", "_begun_escape"):
         monkeypatch.setattr(json_scan, name, counting(getattr(json_scan, name)))
 
     def cost(times: int) -> int:

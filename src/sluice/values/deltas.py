@@ -6,6 +6,8 @@ does not leave the reader. Structs without cycles opt out of garbage collection 
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sluice.values.messages import CallStatus
@@ -43,4 +45,29 @@ class CallClosed(msgspec.Struct, frozen=True, gc=False):
     status: CallStatus
 
 
-Delta = TextDelta | ReasoningDelta | CallOpened | CallClosed
+class CallArgument(msgspec.Struct, frozen=True, gc=False):
+    """One finished member of a call's arguments, told once. Only with `intent=True`.
+
+    The call has not come to its end, has not run, and may end differently. `value` is of JSON and must not be changed.
+    """
+
+    position: int
+    name: str
+    value: Any
+
+
+class CallProgress(msgspec.Struct, frozen=True, gc=False):
+    """A call's arguments grew to `size` bytes. Only with `intent=True`; to be shown, never to be run.
+
+    `tail` is what the string that is being written gained, unescaped, if it is the value of the member `name` of the
+    arguments (or the whole free text of a call that has no members: then `name` is empty). All tails of a member,
+    joined, are the beginning of its value.
+    """
+
+    position: int
+    size: int
+    tail: str
+    name: str = ""
+
+
+Delta = TextDelta | ReasoningDelta | CallOpened | CallClosed | CallArgument | CallProgress

@@ -3,7 +3,7 @@
 It needs no event loop: feed it bytes from any source.
 """
 
-from sluice.values.deltas import CallClosed, CallOpened, Delta, ReasoningDelta, TextDelta
+from sluice.values.deltas import CallArgument, CallClosed, CallOpened, CallProgress, Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Reply, ToolCall
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.reply import ReplyReader, read_reply
@@ -11,8 +11,10 @@ from sluice.wire.strict_json import parse_arguments
 
 __all__ = [
     "DIALECTS",
+    "CallArgument",
     "CallClosed",
     "CallOpened",
+    "CallProgress",
     "Delta",
     "ReasoningDelta",
     "Reply",

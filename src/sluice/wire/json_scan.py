@@ -37,7 +37,6 @@ _NUMBER: Final = 7
 _AFTER: Final = 8  # `,` or a closing bracket
 _END: Final = 9
 
-_stop = re.compile(r'["\\\x00-\x1f]').search
 # Possessive, so that a long string costs no memory for backtracking.
 _run = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+').match
 _begun_escape = re.compile(r"\\(?:u[0-9a-fA-F]{0,4})?").match
@@ -164,30 +163,28 @@ class JsonScanner:
             self._feeds = 0
             self._text.fold()
             self._member.fold()
-        if (
-            self._state == _STRING
-            and not self._held
-            and _stop(fragment) is None
-            and not is_torn(fragment)
-            and self.broken is None
-        ):
-            self._base += len(fragment)
-            if self.value_at is None:
-                return ""
-            self._member.append(fragment)
-            return fragment if len(self._stack) == 1 else ""
         if self.broken is not None:
             self._base += len(fragment)
             return ""
-        self._tail = ""
         text = self._held + fragment if self._held else fragment
+        if self._state == _STRING:
+            # Nearly every fragment lies inside one string.
+            found = _run(text)
+            if found and found.end() == len(text) and text[-6:-4] != "\\u" and not is_torn(text):
+                self._held = ""
+                self._base += len(fragment)
+                if self.value_at is None:
+                    return ""
+                self._member.append(text)
+                if len(self._stack) > 1:
+                    return ""
+                return _unescaped(text) if "\\" in text else text
+        self._tail = ""
         base = self._base - len(self._held)
         self._held = ""
         self._start = 0
         pos = 0
         size = len(text)
-        if self._state == _STRING:
-            pos = self._in_string(text, 0, base, done)
         while pos < size and self.broken is None:
             pos = self._step(text, pos, base, done)
         if self.value_at is not None:

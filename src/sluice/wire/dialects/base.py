@@ -17,6 +17,7 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation, Reasoning, Reply, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.assembler import CallAssembler
+from sluice.wire.intent import WatchedCalls
 from sluice.wire.pieces import Pieces
 from sluice.wire.sse import Event
 
@@ -53,14 +54,15 @@ class ReplyState:
         "usage",
     )
 
-    def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = ()) -> None:
+    def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = (), intent: bool = False) -> None:
         # Where nothing is kept, the last piece still shows that something was said.
         self.text_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
         self.reasoning_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
         self.text: Callable[[str], None] = self.text_parts.append
         self.reasoning: Callable[[str], None] = self.reasoning_parts.append
         self.tolerances: dict[str, int] = {}
-        self.calls = CallAssembler(limits.max_calls_per_reply, limits.max_arguments_bytes, self.tolerate, used_ids)
+        made = WatchedCalls if intent else CallAssembler
+        self.calls = made(limits.max_calls_per_reply, limits.max_arguments_bytes, self.tolerate, used_ids)
         self.stop_reason: str | None = None  # set by the dialect's terminal mark and by nothing else
         self.usage: Usage | None = None
         self.model: str | None = None
