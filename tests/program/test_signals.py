@@ -1,0 +1,136 @@
+"""Signals and closed pipes: the run ends in order, says so, and leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from program_world import PROGRAM, asks, descendants, environment, finish, says, start
+
+from sluice.testing.replay_server import ReplayServer
+
+ENDS = [(signal.SIGINT, 130, "cancelled"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 143, "terminated")]
+SLEEP = ("bash_execute_safe", {"command": "echo $$ > pid; sleep 1000 & sleep 1000"})
+
+
+def _wait_for(process: subprocess.Popen[bytes], kind: str) -> list[dict[str, object]]:
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(json.loads(line))
+        if seen[-1]["type"] == kind:
+            return seen
+    raise AssertionError(f"no {kind} in {[x['type'] for x in seen]}")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("number", "code", "outcome"), ENDS)
+def test_a_signal_in_mid_text_ends_the_run_with_its_last_notice(
+    number: signal.Signals, code: int, outcome: str, tmp_path: Path
+) -> None:
+    body = says("so far", finish=None, done=False)
+    with ReplayServer([body + says(" and on")], fault=f"stall@{len(body)}") as server:
+        process = start("-e", "go", "--base-url", server.url, "--output", "stream-json", cwd=tmp_path)
+        _wait_for(process, "text")
+        process.send_signal(number)
+        shown = finish(process)
+    last = shown.notices()[-1]
+    assert (shown.code, last["type"], last["outcome"], last["text"]) == (code, "run_finished", outcome, "so far")
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize(("number", "code", "outcome"), ENDS)
+def test_a_signal_before_the_first_byte(number: signal.Signals, code: int, outcome: str, tmp_path: Path) -> None:
+    with ReplayServer([says("never")], fault="stall@0") as server:
+        process = start("-e", "go", "--base-url", server.url, "--output", "stream-json", cwd=tmp_path)
+        _wait_for(process, "turn_started")
+        process.send_signal(number)
+        shown = finish(process)
+    assert (shown.code, shown.notices()[-1]["outcome"]) == (code, outcome)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc: living processes are checked on Linux only")
+@pytest.mark.parametrize(("number", "code", "outcome"), ENDS)
+def test_a_signal_while_a_command_runs_ends_all_that_it_started(
+    number: signal.Signals, code: int, outcome: str, tmp_path: Path
+) -> None:
+    with ReplayServer([asks(SLEEP), says("never")]) as server:
+        argv = ["-e", "go", "--base-url", server.url, "--allow-execution-tools", "--output", "stream-json"]
+        process = start(*argv, cwd=tmp_path)
+        _wait_for(process, "call_started")
+        pid = _pid_of(tmp_path, process)
+        process.send_signal(number)
+        shown = finish(process)
+    notices = shown.notices()
+    assert (shown.code, notices[-1]["outcome"]) == (code, outcome)
+    assert notices[-2]["type"] == "call_finished"
+    assert notices[-2]["result"]["status"] == "cancelled"
+    assert not _alive(pid)
+    assert descendants(process.pid) == []
+    assert descendants(pid) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc: living processes are checked on Linux only")
+@pytest.mark.parametrize(("number", "code"), [(n, c) for n, c, _ in ENDS])
+def test_a_signal_ends_a_single_tool_and_all_that_it_started(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    process = start("tool", SLEEP[0], "--args", json.dumps(SLEEP[1]), "--allow-execution-tools", cwd=tmp_path)
+    pid = _pid_of(tmp_path, process)
+    process.send_signal(number)
+    shown = finish(process)
+    assert (shown.code, json.loads(shown.out)["status"], shown.err) == (code, "cancelled", "")
+    assert not _alive(pid)
+    assert descendants(pid) == []
+
+
+def _pid_of(folder: Path, process: subprocess.Popen[bytes]) -> int:
+    """The command's own id, which it writes to a file; asks the file until it is there."""
+    while process.poll() is None:
+        try:
+            text = (folder / "pid").read_text()
+        except OSError:
+            continue
+        if text.endswith("\n"):
+            return int(text)
+    raise AssertionError(finish(process))
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_a_reader_that_goes_away_is_no_error_and_the_run_ends(form: str, tmp_path: Path) -> None:
+    with ReplayServer([says(*["word "] * 3000), says("never")]) as server:
+        reader, writer = os.pipe()
+        process = subprocess.Popen(
+            [*PROGRAM, "-e", "go", "--base-url", server.url, "--output", form],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+        )
+        os.close(writer)
+        if form != "json":
+            os.read(reader, 4)
+        os.close(reader)
+        _, err = process.communicate(timeout=40)
+    assert process.returncode == 0
+    assert b"Traceback" not in err
+    assert b"error" not in err.lower()
+
+
+def test_a_command_started_without_standard_streams_works(tmp_path: Path) -> None:
+    with ReplayServer([says("hello")]) as server:
+        line = f'"$@" -e go --base-url {server.url} <&- >&- 2>&-'
+        done = subprocess.run(
+            ["/bin/sh", "-c", line, "sh", *PROGRAM], cwd=tmp_path, env=environment(), check=False, timeout=40
+        )
+    assert done.returncode == 0
