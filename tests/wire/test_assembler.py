@@ -178,6 +178,8 @@ def tolerance_torn_surrogate() -> None:
     alone = Assembled([(0, "a", "f", '{"x":"\ud83c"}')])
     assert alone.brief == [("a", "f", '{"x":"\ufffd"}', "malformed")], "what cannot be stored is no part of a reply"
     assert "half a surrogate pair at position 6" in str(alone.calls[0].problem)
+    assert Assembled([(0, "a", "f", '{"x":"\ud83c')]).brief == [("a", "f", '{"x":"\ufffd', "cut")]
+    assert Assembled([(0, "a", "f", '{"x":"\ud83c')], None).brief == [("a", "f", '{"x":"\ufffd', "cut")]
 
 
 TOLERANCES = {

@@ -32,7 +32,9 @@ def test_one_piece_in_place_of_all() -> None:
     pieces = Pieces()
     pieces += ["a"] * 5000
     pieces.fold()
+    assert pieces.folded == 1
     pieces.replace("b")
+    assert pieces.folded == 0
     pieces.append("c")
     pieces.fold()
     assert pieces == ["b", "c"]

@@ -152,6 +152,18 @@ def test_a_torn_farewell_is_named_and_does_no_harm() -> None:
     assert late.kind == "provider_error", "an error that can be read wins, even unended"
 
 
+def test_strange_lines_beside_events_are_no_reason_to_call_it_no_stream() -> None:
+    assert read(b"foo: 1\nbar\n\n", text("a")).kind == "incomplete"
+    assert read(b"foo: 1\nbar\n\n", text("a"), STOP).whole is not None
+
+
+def test_nothing_after_the_end_is_read_even_in_one_large_read() -> None:
+    got = Reading([text("a") + STOP + DONE + text("never") * 2000 + b"data: {bad\n\n"])
+    assert got.whole is not None
+    assert got.whole.text == got.shown_text == "a"
+    assert got.reader.events == 2
+
+
 # -- bodies that are no streams -----------------------------------------------------------------------------------------
 
 
