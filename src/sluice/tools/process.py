@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sluice.limits import DEFAULT_LIMITS
+from sluice.tools.process_tree import Descended, Marked, ask_to_end, kill_all
 from sluice.values.ports import Cancel
 
 GRACE_SECONDS = 0.5  # between TERM and KILL: enough to remove a lock file, within the second a tree may live on
 _REAP_SECONDS = 1.0  # waited for a killed process to be gone; only one stuck in the kernel takes longer
 _READ_BYTES = 64 * 1024  # one read, the size of a Linux pipe
-_ENVIRON_BYTES = 4 * 1024 * 1024  # read of one process's environment while looking for survivors
 _LINUX = sys.platform.startswith("linux")
 _POLL_SECONDS = 0.02  # between looks at a child where the system has no pidfd
 
@@ -34,6 +34,10 @@ TREE_MARK = "COMMAND_TREE"
 
 Reader = Callable[[bytes], bool | None]
 """Takes output as it comes; `True` says that it wants no more, which ends the command."""
+
+Hold = Literal["group", "leader", "reaper"]
+"""What holds a command's tree together: nothing but its group and its mark; a leader with whom the kernel ends all (a
+sandbox with process numbers of its own); a leader that adopts every orphan below it (`tools/keeper.py`)."""
 
 _Reason = Literal["exit", "timeout", "cancel", "overflow", "enough", "fault"]
 
@@ -98,6 +102,8 @@ async def run_command(
     max_output_bytes: int = DEFAULT_LIMITS.max_command_output_bytes,
     drain_seconds: float = DEFAULT_LIMITS.command_drain_seconds,
     sweep: bool = True,
+    hold: Hold = "group",
+    pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Runs `argv` (the program by absolute path) and returns when it has ended, at most `drain_seconds` later.
 
@@ -105,8 +111,9 @@ async def run_command(
     sees them in the order of writing. After `timeout` seconds, on `cancel`, past `max_output_bytes`, or when a reader
     returns `True`, the group is ended: TERM, then KILL after a grace (KILL at once for the last two). In every case,
     cancellation of this coroutine included, nothing of the group lives on when this returns; with `sweep`, on Linux, that
-    holds for processes in other sessions too, as long as they kept the environment they inherited. No descriptor, no zombie
-    stays.
+    holds for processes in other sessions too, as long as they kept the environment they inherited. With `hold` it holds
+    for every process below the leader. `pass_fds` are open in the program under the same numbers. No descriptor, no
+    zombie stays.
 
     Raises `OSError` if the program or the folder cannot be used or the arguments are too long, `ValueError` for a NUL in
     an argument, and what a reader raises.
@@ -114,12 +121,12 @@ async def run_command(
     if cancel is not None and cancel.is_set():
         return Ended(None, None, cancelled=True)
     mark = secrets.token_hex(16)
-    child = _Child(max_output_bytes)
+    child = _Child(max_output_bytes, hold if _LINUX else "group", pass_fds)
     try:
         child.start(argv, cwd, {**env, TREE_MARK: mark}, output, errors)
         reason = await child.first_reason(timeout, cancel)
         if reason in ("timeout", "cancel"):
-            child.signal_group(signal.SIGTERM)
+            child.ask_to_end()
             await child.wait_exit(GRACE_SECONDS)
         elif reason == "exit":
             await child.wait_pipes(drain_seconds)
@@ -143,7 +150,9 @@ async def run_command(
 class _Child:
     """One process, its pipes, and the watch on its end."""
 
-    def __init__(self, max_output_bytes: int) -> None:
+    def __init__(self, max_output_bytes: int, hold: Hold = "group", pass_fds: Sequence[int] = ()) -> None:
+        self._hold = hold
+        self._pass_fds = tuple(pass_fds)
         self._loop = asyncio.get_running_loop()
         self._max_output_bytes = max_output_bytes
         self._process: subprocess.Popen[bytes] | None = None
@@ -180,6 +189,7 @@ class _Child:
                 cwd=_folder(cwd),
                 env=dict(env),
                 start_new_session=True,
+                pass_fds=self._pass_fds,
             )
         finally:
             for write_end in writers:
@@ -209,6 +219,15 @@ class _Child:
         """Reads on until every pipe is closed, a reader has enough, or the time is over."""
         await asyncio.wait({self._drained}, timeout=seconds)
 
+    def ask_to_end(self) -> None:
+        """Sends TERM to the command; not to a leader that only holds it, whose end would leave it no time."""
+        if self._process is None:
+            return
+        if self._hold == "group":
+            self.signal_group(signal.SIGTERM)
+        else:
+            ask_to_end(self._process.pid)
+
     def signal_group(self, number: int) -> None:
         # The leader is not reaped before the end of `end`, so its number still names this group and no other.
         if self._process is not None and not self._over:
@@ -220,8 +239,7 @@ class _Child:
         left = 0
         try:
             if self._process is not None:
-                if mark is not None and _LINUX:
-                    left = await _kill_marked(mark, self._process.pid)
+                left = await self._kill_tree(mark)
                 self.signal_group(signal.SIGKILL)
                 await self.wait_exit(_REAP_SECONDS)
         finally:
@@ -244,6 +262,19 @@ class _Child:
         if self._process is not None and not (mark is not None and _LINUX):
             await _group_gone(self._process.pid)  # a look at every process has not told it
         return left
+
+    async def _kill_tree(self, mark: str | None) -> int:
+        """Kills what the group's own KILL would miss; returns how many processes beside the leader that were."""
+        assert self._process is not None
+        leader = self._process.pid
+        if not _LINUX or self._hold == "leader":
+            return 0  # the kernel kills them with the leader
+        killed: set[int] = set()
+        if self._hold == "reaper" and not self._exited.done():
+            killed = await kill_all(Descended(leader), _REAP_SECONDS)
+        if mark is not None:
+            killed |= await kill_all(Marked(f"{TREE_MARK}={mark}"), _REAP_SECONDS)
+        return len(killed - {leader})
 
     def _wished(self, wish: asyncio.Future[bool]) -> None:
         if not wish.cancelled():
@@ -338,48 +369,3 @@ async def _group_gone(group: int) -> None:
         while time.monotonic() < deadline:
             os.killpg(group, 0)  # only asks
             await asyncio.sleep(0.001)
-
-
-async def _kill_marked(mark: str, leader: int) -> int:
-    """Kills every process whose environment carries `mark`, until a look finds none; returns how many beside the leader."""
-    needle = f"{TREE_MARK}={mark}".encode()
-    killed: set[int] = set()
-    deadline = time.monotonic() + _REAP_SECONDS
-    while True:
-        found = [pid for pid in _process_ids() if _kill_if_marked(pid, needle)]
-        killed.update(found)
-        if not found or time.monotonic() > deadline:
-            return len(killed - {leader})
-        await asyncio.sleep(0.001)  # a killed process needs a moment to be gone
-
-
-def _process_ids() -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return []
-
-
-def _kill_if_marked(pid: int, needle: bytes) -> bool:
-    if not _is_marked(pid, needle):
-        return False
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        if not _is_marked(pid, needle):  # the number may have gone to another process before it was pinned
-            return False
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    except OSError:
-        return False
-    finally:
-        os.close(pidfd)
-    return True
-
-
-def _is_marked(pid: int, needle: bytes) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            return needle in (file.read(_ENVIRON_BYTES) or b"").split(b"\0")
-    except OSError:
-        return False
