@@ -388,6 +388,13 @@ def test_the_last_usage_stands() -> None:
     ).whole
     assert reply is not None
     assert reply.usage == Usage(input_tokens=2)
+    later = read(text("a"), chunk({}, "stop", usage={"prompt_tokens": 2}), chunk({}, usage={})).whole
+    assert later is not None
+    assert later.usage == Usage(input_tokens=2), "an empty usage takes nothing back"
+
+
+def test_a_detail_beside_choices_is_no_error() -> None:
+    assert read(event({"detail": "filtered", "choices": []}), text("a"), STOP).whole is not None
 
 
 # -- vectors of another project -----------------------------------------------------------------------------------------
