@@ -21,7 +21,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool call as the model asked for it. `arguments` is the raw JSON text, never repaired.
 
     `index` is the provider's index, or the position of arrival where it gave none. `problem` says in one line why a
-    call is not whole.
+    call is not whole. A call of the kind `custom` carries free text in `arguments`, no JSON, and is never whole.
     """
 
     id: str
@@ -30,6 +30,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int = 0
     status: CallStatus = "whole"
     problem: str | None = None
+    kind: Literal["function", "custom"] = "function"
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

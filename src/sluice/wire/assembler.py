@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from itertools import pairwise
+from typing import Literal
 
 from sluice.errors import ArgumentsError
 from sluice.values.deltas import CallClosed, CallOpened, Delta
@@ -48,6 +49,7 @@ class PartialCall:
         "fragments",
         "id",
         "index",
+        "kind",
         "name",
         "named",
         "position",
@@ -59,6 +61,7 @@ class PartialCall:
     def __init__(self, position: int, index: int | None) -> None:
         self.position = position
         self.index = position if index is None else index
+        self.kind: Literal["function", "custom"] = "function"  # `custom`: free text in place of a JSON object
         self.id = ""
         self.name = ""
         self.named = False  # the name is closed
@@ -130,6 +133,27 @@ class CallAssembler:
         self._last = call
         return call
 
+    def identify(self, call: PartialCall, id: str | None, name: str | None, out: list[Delta]) -> None:
+        """The dialect's last word on a call's id and name. Another name than the one that was told makes it malformed."""
+        if id and id != call.id:
+            if call.id:
+                self._count("changing_id")
+            call.id = id
+            self._by_id.setdefault(id, call)
+        if name and not call.name:
+            call.name, call.named, call.verdict = name, False, None
+            self._close_name(call, out)
+        elif name:
+            self._name(call, name)
+
+    def replace_arguments(self, call: PartialCall, arguments: str) -> None:
+        """The dialect's last word on a call's arguments, in place of its fragments. Raises `Bound`."""
+        call.fragments.replace(arguments)
+        call.verdict = None
+        call.size = len(arguments.encode("utf-8", "surrogatepass"))
+        if call.size > self._max_bytes:
+            raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
+
     def close_call(self, call: PartialCall, out: list[Delta]) -> None:
         """The dialect said that this call is complete.
 
@@ -176,7 +200,13 @@ class CallAssembler:
             taken.add(fresh)
             made.append(
                 ToolCall(
-                    id=fresh, name=call.name, arguments=arguments, index=call.index, status=status, problem=problem
+                    id=fresh,
+                    name=call.name,
+                    arguments=arguments,
+                    index=call.index,
+                    status=status,
+                    problem=problem,
+                    kind=call.kind,
                 )
             )
         return tuple(made)
@@ -223,6 +253,8 @@ class CallAssembler:
             call.problem = (
                 f"the call's name {call.name[:64]!r} cannot be a tool's" if call.name else "the call has no name"
             )
+        if call.problem is None and call.kind == "custom":
+            call.problem = "the call carries free text, and no tool that takes free text was offered"
         if call.problem is not None:
             return storable(text), "malformed", call.problem
         blank = text.strip()

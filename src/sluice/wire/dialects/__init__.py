@@ -8,8 +8,9 @@ from types import MappingProxyType
 from sluice.wire.dialects.anthropic_messages import AnthropicMessages
 from sluice.wire.dialects.base import Dialect
 from sluice.wire.dialects.openai_chat import OpenAIChat
+from sluice.wire.dialects.openai_responses import OpenAIResponses
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {dialect.name: dialect for dialect in (AnthropicMessages(), OpenAIChat())}
+    {dialect.name: dialect for dialect in (AnthropicMessages(), OpenAIChat(), OpenAIResponses())}
 )
 """Every dialect that this version reads and writes."""
