@@ -45,7 +45,7 @@ _MAX_NAME = 128
 _NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 # Claude models that take a budget; newer ones decide by themselves how long they think and take an effort.
-_BUDGET_MODEL = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[015])?)(?!\d|-\d(?!\d))")
+_BUDGET_MODEL = re.compile(r"claude-(3[-.]\d|(opus|sonnet|haiku)-4)([-.][015])?(?![-.]?\d{1,2}(?!\d))")
 
 Blocks = list[dict[str, Any]]
 
@@ -68,6 +68,7 @@ def request_body(conversation: Conversation, specs: Sequence[ToolSpec], options:
         choice = choice_out(options.tool_choice, options.parallel_tool_calls)
         if choice is not None:
             body["tool_choice"] = choice
+    # The version of the API that is asked for still takes these two; models that do not say so in their own words.
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if options.top_p is not None:
@@ -177,7 +178,7 @@ class _Ids:
     """Call ids as the API takes them: letters, digits, `_` and `-`, each used once in a request."""
 
     def __init__(self) -> None:
-        self._now: dict[str, str] = {}
+        self._open: dict[str, list[str]] = {}  # ids of calls that have no result yet, by the id they had
         self._taken: set[str] = set()
 
     def call(self, id: str) -> str:
@@ -188,12 +189,13 @@ class _Ids:
             n += 1
             made = f"{base}_{n}"
         self._taken.add(made)
-        self._now[id] = made
+        self._open.setdefault(id, []).append(made)
         return made
 
     def result(self, id: str) -> str:
-        """The id of the last call that had this one."""
-        return self._now.get(id) or _NOT_A_NAME.sub("_", id) or "call"
+        """The id of the first call that had this one and has no result yet."""
+        waiting = self._open.get(id)
+        return waiting.pop(0) if waiting else _NOT_A_NAME.sub("_", id) or "call"
 
 
 def _append(out: Blocks, role: str, blocks: Blocks) -> None:
