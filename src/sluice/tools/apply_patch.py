@@ -1,7 +1,8 @@
-"""`apply_patch`: exact edits of one file, all or none. What the model is told of it stands in `apply_patch.md`.
+"""`apply_patch`: exact edits of one file, or an envelope of changes to several; all or none.
 
-An edit names the text it replaces. That text must stand in the file exactly once, so the call proves what it knows of the
-file: a file that was never read may be edited, one that changed since it was read may not (`stale`).
+What the model is told of it stands in `apply_patch.md`; the envelope's own module is `patch_files.py`. An exact edit names
+the text it replaces. That text must stand in the file exactly once, so the call proves what it knows of the file: one that
+was never read may be edited, one that changed since it was read may not (`stale`).
 """
 
 from __future__ import annotations
@@ -14,29 +15,15 @@ from sluice.errors import PathError
 from sluice.limits import KIB
 from sluice.tools.file_diff import MAX_DIFF_LINES, written
 from sluice.tools.file_diff import lines_of as lines
+from sluice.tools.patch_files import NAME, apply_envelope, unreadable, unwritten
 from sluice.tools.patch_match import Edits, Misfit, line_changes
 from sluice.tools.patch_miss import candidates, nearest
-from sluice.tools.refusal import refused, refused_path
+from sluice.tools.refusal import refused
 from sluice.tools.registry import Tool, ToolContext
 from sluice.tools.relative_path import visible
 from sluice.tools.text_file import decode, shown
 from sluice.values.calls import Risk
 from sluice.values.results import ToolResult
-
-NAME = "apply_patch"
-
-# What the wall says, as one of this tool's own codes; its other words (of paths and links) stay as they are.
-_READ_FAULTS = {
-    "not_found": "file_read_failure",
-    "is_directory": "file_read_failure",
-    "not_directory": "file_read_failure",
-    "not_regular": "file_read_failure",
-    "permission": "file_read_failure",
-    "io_error": "file_read_failure",
-    "busy": "file_read_failure",
-    "too_large": "truncated_file",
-}
-_WRITE_FAULTS = frozenset({"no_space", "io_error", "permission", "journal", "not_directory", "is_directory", "busy"})
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,9 +34,12 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ApplyPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `apply_patch`: one edit, or several in `patches`."""
+    """Arguments of `apply_patch`: `path` with one edit or with several in `patches`; or `patch` alone."""
 
-    path: Annotated[str, msgspec.Meta(description="File to change, relative to the workspace.")]
+    path: Annotated[
+        str | None,
+        msgspec.Meta(description="File to change, relative to the workspace. Needed in every form but `patch`."),
+    ] = None
     old_text: Annotated[
         str | None, msgspec.Meta(description="For one edit: text that stands in the file exactly once.")
     ] = None
@@ -60,12 +50,30 @@ class ApplyPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             description="For several edits: applied in order, each to the result of those before; all or none."
         ),
     ] = None
+    patch: Annotated[
+        str | None,
+        msgspec.Meta(description="For several files: a whole patch from *** Begin Patch to *** End Patch."),
+    ] = None
 
 
 async def run(arguments: ApplyPatch, context: ToolContext) -> ToolResult:
-    """Applies the edits to one file and replaces it in one step; after any refusal the file is as it was."""
-    path, most = arguments.path, context.limits.max_file_bytes
-    edits = _edits(arguments)
+    """Applies the edits of one form; after any refusal every file is as it was."""
+    if arguments.patch is not None:
+        if (arguments.path, arguments.old_text, arguments.new_text, arguments.patches) != (None, None, None, None):
+            return _wrong_form("give patch alone: it names its files itself", "$.patch")
+        return apply_envelope(arguments.patch, context)
+    if arguments.path is None:
+        return _wrong_form("missing required argument 'path' (only a whole patch goes without)", "$.path")
+    return _edit_one(arguments.path, arguments, context)
+
+
+def _wrong_form(message: str, place: str) -> ToolResult:
+    return refused(NAME, "invalid_arguments", message, path=place, status="invalid")
+
+
+def _edit_one(path: str, arguments: ApplyPatch, context: ToolContext) -> ToolResult:
+    most = context.limits.max_file_bytes
+    edits = _edits(path, arguments)
     if isinstance(edits, ToolResult):
         return edits
     try:
@@ -74,7 +82,7 @@ async def run(arguments: ApplyPatch, context: ToolContext) -> ToolResult:
             return refused(NAME, "file_read_failure", f"there is no {visible(path)}", path=path)
         context.seen.check(path, before.digest, must_be_seen=False)
     except PathError as error:
-        return refused(NAME, _READ_FAULTS.get(error.code, error.code), str(error), path=error.path)
+        return unreadable(error)
     text = decode(before.data)
     if text is None:
         return refused(NAME, "binary_file", f"{visible(path)} is a binary file", path=path)
@@ -99,9 +107,7 @@ async def run(arguments: ApplyPatch, context: ToolContext) -> ToolResult:
     try:
         result = context.workspace.replace(path, data, expected=before.digest, max_bytes=most, journal=context.journal)
     except PathError as error:
-        if error.code in _WRITE_FAULTS:
-            return refused(NAME, "writeback_failure", str(error), path=error.path, failure="fatal")
-        return refused_path(NAME, error)
+        return unwritten(error)
     if context.seen.digest(path) is not None:
         context.seen.mark(path, result.digest)
     changes = line_changes(done)
@@ -127,18 +133,18 @@ TOOL = Tool(
 )
 
 
-def _edits(arguments: ApplyPatch) -> list[tuple[str, Edit]] | ToolResult:
+def _edits(path: str, arguments: ApplyPatch) -> list[tuple[str, Edit]] | ToolResult:
     """The edits with the JSON path of each, or the refusal of a form that is none of the two."""
-    path, patches = arguments.path, arguments.patches
+    patches = arguments.patches
     if patches is None:
         if arguments.old_text is None or arguments.new_text is None:
             missing = "old_text" if arguments.old_text is None else "new_text"
             message = f"missing required argument '{missing}' (give old_text and new_text, or patches)"
-            return refused(NAME, "invalid_arguments", message, path=f"$.{missing}", status="invalid")
+            return _wrong_form(message, f"$.{missing}")
         edits = [("$", Edit(old_text=arguments.old_text, new_text=arguments.new_text))]
     elif arguments.old_text is not None or arguments.new_text is not None:
         message = "give either old_text and new_text, or patches, not both"
-        return refused(NAME, "invalid_arguments", message, path="$.patches", status="invalid")
+        return _wrong_form(message, "$.patches")
     else:
         edits = [(f"$.patches[{number}]", edit) for number, edit in enumerate(patches)]
     if not edits:

@@ -62,6 +62,7 @@ def written(
     changes: Iterable[LineChange],
     created: bool = False,
     max_lines: int = MAX_DIFF_LINES,
+    deleted: bool = False,
 ) -> str:
     """The diff that `changes` (in order, disjoint) make of two lists of lines with their ends."""
     name = visible(path)
@@ -72,7 +73,7 @@ def written(
         out += _hunk(group, old, new, max_lines)
     if not out:
         return ""
-    out = [f"--- {'/dev/null' if created else 'a/' + name}", f"+++ b/{name}", *out]
+    out = [f"--- {'/dev/null' if created else 'a/' + name}", f"+++ {'/dev/null' if deleted else 'b/' + name}", *out]
     if len(out) > max_lines:
         out = [*out[: max_lines - 1], "… the rest of the diff is not shown"]
     return "\n".join(out) + "\n"

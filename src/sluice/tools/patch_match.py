@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -36,6 +36,14 @@ class Misfit(msgspec.Struct, frozen=True):
     places: tuple[int, ...] = ()
 
 
+class Splice(msgspec.Struct, frozen=True):
+    """`[start, end)` of a text is to become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
 class Edits:
     """A text and what was changed in it so far, as disjoint stretches in order; the rest is as it was."""
 
@@ -60,8 +68,23 @@ class Edits:
         if len(spans) != 1:
             return Misfit(tuple(start for start, _ in spans))
         start, end = spans[0]
-        self._splice(start, end, _with_line_ends_of(self.text[start:end], old, new, _usual_line_end(self.text)))
+        self._splice(start, end, _with_line_ends_of(self.text[start:end], old, new, usual_line_end(self.text)))
         return True
+
+    @classmethod
+    def of(cls, text: str, splices: Iterable[Splice]) -> Edits:
+        """A text with all of `splices` done, which are in order and disjoint; the cost is linear."""
+        edits = cls(text)
+        pieces: list[str] = []
+        at = length = 0
+        for splice in splices:
+            pieces += (text[at : splice.start], splice.new)
+            length += splice.start - at
+            edits.changes.append(Change(splice.start, splice.end, length, length + len(splice.new)))
+            length += len(splice.new)
+            at = splice.end
+        edits.text = "".join([*pieces, text[at:]])
+        return edits
 
     def encode(self, text: Text) -> bytes:
         """The file's new bytes: those between the changes are the old ones, byte for byte.
@@ -163,10 +186,13 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _usual_line_end(text: str) -> str:
+def usual_line_end(text: str) -> str:
+    """The line end that most lines of `text` have; LF if there is none."""
     crlf = text.count("\r\n")
     lone_lf = text.count("\n") - crlf
-    return "\r\n" if crlf > lone_lf else ("\n" if lone_lf else "\r")
+    if crlf > lone_lf:
+        return "\r\n"
+    return "\r" if not lone_lf and "\r" in text else "\n"
 
 
 def _with_line_ends_of(matched: str, old: str, new: str, usual: str) -> str:

@@ -18,7 +18,7 @@ _MAX_FOLDED = 1_000_000  # characters of a file up to which the costlier forms a
 _MAX_OLD_LINES = 2_000  # lines of the old text that vote for a place
 _MAX_POSITIONS = 50  # places of one line that count: a line that is everywhere says nothing
 
-_LOOK_ALIKES = str.maketrans(
+LOOK_ALIKES = str.maketrans(
     {
         "‘": "'", "’": "'", "‚": "'", "‛": "'", "′": "'", "“": '"', "”": '"', "„": '"', "″": '"',
         "‐": "-", "‑": "-", "‒": "-", "–": "-", "—": "-", "―": "-", "−": "-",
@@ -34,7 +34,7 @@ def _without_spaces(line: str) -> str:
 def _folded(line: str) -> str:
     if line.isascii():
         return _without_spaces(line)
-    return _without_spaces(unicodedata.normalize("NFKC", line.translate(_LOOK_ALIKES)))
+    return _without_spaces(unicodedata.normalize("NFKC", line.translate(LOOK_ALIKES)))
 
 
 _FORMS: tuple[tuple[Callable[[str], str], str], ...] = (
@@ -58,24 +58,31 @@ def candidates(text: str, places: Sequence[int]) -> str:
         start = text.rfind("\n", 0, place) + 1
         end = text.find("\n", place)
         shown.append(f"line {line_number(text, place)}: {_visible(text[start : end if end >= 0 else len(text)])}")
-    if len(places) > _MAX_SHOWN:
-        shown.append("… and more")
-    return "\n".join(shown)
+    return _and_more(shown, len(places))
 
 
-def nearest(text: str, old: str) -> str:
-    """A few lines on where the old text nearly is, or that nothing in the file is like it."""
+def candidates_at(lines: Sequence[str], numbers: Sequence[int]) -> str:
+    """Lines of a file by their numbers (from 1), one a line: where a hunk could stand."""
+    return _and_more([f"line {n}: {_visible(lines[n - 1])}" for n in numbers[:_MAX_SHOWN]], len(numbers))
+
+
+def _and_more(shown: list[str], count: int) -> str:
+    return "\n".join([*shown, "… and more"] if count > _MAX_SHOWN else shown)
+
+
+def nearest(text: str, old: str, name: str = "old_text") -> str:
+    """A few lines on where the old text (called `name`) nearly is, or that nothing in the file is like it."""
     lines, wanted = _lines(text), _lines(old)[:_MAX_OLD_LINES]
     for form, words in _FORMS[: len(_FORMS) if len(text) <= _MAX_FOLDED else 2]:
         at = _place_by_form(lines, wanted, form)
         if at is not None:
-            return f"It is nearly at line {at + 1}: {words}.\n{_difference(lines, wanted, at)}"
+            return f"It is nearly at line {at + 1}: {words}.\n{_difference(lines, wanted, at, name)}"
     at = _most_votes(lines, wanted)
     if at is None:
         at = _most_alike(lines, wanted)
     if at is None:
         return "Nothing in the file is like it."
-    return f"The nearest place begins at line {at + 1}.\n{_difference(lines, wanted, at)}"
+    return f"The nearest place begins at line {at + 1}.\n{_difference(lines, wanted, at, name)}"
 
 
 def _lines(text: str) -> list[str]:
@@ -121,14 +128,14 @@ def _most_alike(lines: list[str], wanted: list[str]) -> int | None:
     return None if best is None else max(best - number, 0)
 
 
-def _difference(lines: list[str], wanted: list[str], at: int) -> str:
+def _difference(lines: list[str], wanted: list[str], at: int, name: str) -> str:
     first = 0
     while first < len(wanted) and at + first < len(lines) and wanted[first] == lines[at + first]:
         first += 1
     shown = []
     if first < len(wanted):
         here = _visible(lines[at + first]) if at + first < len(lines) else "(the file ends)"
-        shown.append(f"old_text line {first + 1} is: {_visible(wanted[first])}")
+        shown.append(f"{name} line {first + 1} is: {_visible(wanted[first])}")
         shown.append(f"file line {at + first + 1} is: {here}")
     start = max(at + max(first - _MAX_SHOWN // 2, 0), 0)
     end = min(start + min(max(len(wanted), 1), _MAX_SHOWN), len(lines))

@@ -22,7 +22,7 @@ from sluice.values.ports import Journal
 _CHUNK = 1024 * 1024  # bytes read or written at a time
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_LINKS_HERE = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+NO_LINKS_HERE = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -42,7 +42,9 @@ class Written(msgspec.Struct, frozen=True):
     undo: str | None = None
 
 
-class _Before(msgspec.Struct, frozen=True):
+class Before(msgspec.Struct, frozen=True):
+    """A file as it is before a change: bytes, status, extended attributes."""
+
     data: bytes
     status: os.stat_result
     attributes: tuple[tuple[str, bytes], ...]
@@ -88,38 +90,110 @@ def make_durable(folder: int) -> None:
             raise
 
 
+class Prepared(msgspec.Struct, frozen=True):
+    """One change that is ready: its pre-image is kept, its new bytes (`digest`, `size`) stand synced in `temporary`.
+
+    `temporary` is None where the file is to be removed. `before` is what stands there now, None for nothing.
+    """
+
+    place: Place
+    temporary: str | None
+    before: Before | None
+    expected: str | None
+    digest: str
+    size: int
+    undo: str | None
+
+    def written(self) -> Written:
+        """What the change comes to."""
+        return Written(self.before is None, self.digest, self.size, self.undo)
+
+
+def prepare(
+    place: Place,
+    data: bytes | None,
+    expected: str | None,
+    max_bytes: int,
+    journal: Journal | None,
+    like: Before | None = None,
+) -> Prepared:
+    """Compares, keeps the pre-image and writes the new bytes beside the file; None removes it. Nothing is visible yet.
+
+    Mode, owner and attributes are those of the file that is replaced, or of `like`. Raises `PathError` or `OSError`, and
+    then leaves nothing.
+    """
+    before = _expected(place, expected, max_bytes)
+    undo = _keep(place, before, journal)
+    if data is None:
+        return Prepared(place, None, before, expected, "", 0, undo)
+    like = like or before
+    temporary = hidden_name()
+    opened = os.open(temporary, _CREATE, 0o666 if like is None else 0o600, dir_fd=place.folder)
+    try:
+        try:
+            _write_all(opened, data)
+            if like is not None:
+                _take_over(opened, like)
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except BaseException:
+        remove(place.folder, temporary)
+        raise
+    return Prepared(place, temporary, before, expected, hashlib.sha256(data).hexdigest(), len(data), undo)
+
+
+def discard(prepared: Prepared) -> None:
+    """Removes what `prepare` wrote beside the file."""
+    if prepared.temporary is not None:
+        remove(prepared.place.folder, prepared.temporary)
+
+
+def hidden_name() -> str:
+    """A fresh name for a file of ours beside a person's."""
+    return f".sluice-{secrets.token_hex(12)}.tmp"
+
+
+def remove(folder: int, name: str) -> None:
+    """Removes a name if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def check_unchanged(prepared: Prepared, max_bytes: int) -> None:
+    """Raises `PathError` if the place no longer holds what it held when the change was prepared."""
+    _expected(prepared.place, prepared.expected, max_bytes)
+
+
+def put_in_place(prepared: Prepared) -> None:
+    """Gives the new bytes their name, in one step."""
+    place, temporary = prepared.place, prepared.temporary
+    if temporary is None:
+        os.unlink(place.name, dir_fd=place.folder)
+    elif prepared.before is None:
+        _appear(place, temporary)
+    else:
+        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
+
 def replace(place: Place, data: bytes, expected: str | None, max_bytes: int, journal: Journal | None) -> Written:
     """The steps of `Workspace.replace` inside the opened folder. Raises `PathError` or `OSError`.
 
     Between the last comparison and the rename lie a few microseconds in which another program's write would be lost
     without a word; the pre-image in the journal is then older than what was lost. No call of POSIX closes that gap.
     """
-    before = _expected(place, expected, max_bytes)
-    undo = _keep(place, before, journal)
-    temporary = f".sluice-{secrets.token_hex(12)}.tmp"
-    opened = os.open(temporary, _CREATE, 0o666 if before is None else 0o600, dir_fd=place.folder)
+    prepared = prepare(place, data, expected, max_bytes, journal)
     try:
-        try:
-            _write_all(opened, data)
-            if before is not None:
-                _take_over(opened, before)
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-        _expected(place, expected, max_bytes)
-        if before is None:
-            _appear(place, temporary)
-        else:
-            os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        check_unchanged(prepared, max_bytes)
+        put_in_place(prepared)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=place.folder)
+        discard(prepared)
         raise
     make_durable(place.folder)
-    return Written(before is None, hashlib.sha256(data).hexdigest(), len(data), undo)
+    return prepared.written()
 
 
-def _expected(place: Place, expected: str | None, max_bytes: int) -> _Before | None:
+def _expected(place: Place, expected: str | None, max_bytes: int) -> Before | None:
     before = _current(place, max_bytes)
     shown = visible(place.path)
     if before is None:
@@ -133,7 +207,7 @@ def _expected(place: Place, expected: str | None, max_bytes: int) -> _Before | N
     return before
 
 
-def _current(place: Place, max_bytes: int) -> _Before | None:
+def _current(place: Place, max_bytes: int) -> Before | None:
     try:
         status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
         problem = kind_error(status, place.path)
@@ -150,7 +224,7 @@ def _current(place: Place, max_bytes: int) -> _Before | None:
         data = read_at_most(opened, status.st_size, max_bytes)
         if data is None:
             raise too_large(place.path, max_bytes)
-        return _Before(data, status, _attributes(opened))
+        return Before(data, status, _attributes(opened))
     finally:
         os.close(opened)
 
@@ -166,7 +240,7 @@ def _unwritable(place: Place, status: os.stat_result) -> PathError | None:
     return None if allowed else PathError("permission", f"{shown} is read-only", shown)
 
 
-def _keep(place: Place, before: _Before | None, journal: Journal | None) -> str | None:
+def _keep(place: Place, before: Before | None, journal: Journal | None) -> str | None:
     if journal is None:
         return None
     try:
@@ -196,7 +270,7 @@ def _attributes(opened: int) -> tuple[tuple[str, bytes], ...]:
         return ()
 
 
-def _take_over(opened: int, before: _Before) -> None:
+def _take_over(opened: int, before: Before) -> None:
     old, new = before.status, os.fstat(opened)
     mode = stat.S_IMODE(old.st_mode)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -216,8 +290,9 @@ def _appear(place: Place, temporary: str) -> None:
     try:
         os.link(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in _NO_LINKS_HERE:
+        if error.errno not in NO_LINKS_HERE:
             raise
         os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return
-    os.unlink(temporary, dir_fd=place.folder)
+    with contextlib.suppress(OSError):  # the file has its name now; a second, hidden one is no fault of the call
+        os.unlink(temporary, dir_fd=place.folder)

@@ -21,6 +21,10 @@ class SeenFiles:
         """Remembers that the session knows these bytes of `path`."""
         self._digests["/".join(file_parts(path))] = digest
 
+    def forget(self, path: str) -> None:
+        """Drops what is known of `path`: it was removed through a tool."""
+        self._digests.pop("/".join(file_parts(path)), None)
+
     def digest(self, path: str) -> str | None:
         """What `path` held when it was last seen, or None if it never was."""
         return self._digests.get("/".join(file_parts(path)))

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sluice.errors import ConfigurationError, PathError
-from sluice.tools import beneath, protected, replacing
+from sluice.tools import beneath, changing, protected, replacing
 from sluice.tools.relative_path import file_parts, relative_parts, visible
 from sluice.tools.spill import spill_number
 from sluice.values.ports import Journal
@@ -166,11 +166,7 @@ class Workspace:
         Raises `PathError`.
         """
         parts = self.writable_parts(path)
-        shown = visible(path)
-        if len(data) > max_bytes:
-            raise replacing.too_large(path, max_bytes)
-        if expected is None and any(map(_is_control, "".join(parts))):
-            raise PathError("control_in_path", f"the name {shown} holds control characters", shown)
+        self._refuse_data(path, data, expected, max_bytes)
         with contextlib.ExitStack() as descriptors:
             made: list[tuple[int, str]] = []
             try:
@@ -178,14 +174,53 @@ class Workspace:
                 place = replacing.Place(folder, parts[-1], "/".join(parts))
                 return replacing.replace(place, data, expected, max_bytes, journal)
             except BaseException as error:
-                for parent, name in reversed(made):
-                    with contextlib.suppress(OSError):
-                        os.rmdir(name, dir_fd=parent)
+                _unmake(made)
                 if isinstance(error, OSError):
                     if expected is not None and error.errno == errno.ENOENT:
                         raise replacing.stale(path, "its folder is gone") from None
                     raise beneath.path_error(error, path) from None
                 raise
+
+    def change_all(
+        self, changes: Sequence[changing.Change], *, max_bytes: int, journal: Journal | None = None
+    ) -> tuple[replacing.Written, ...]:
+        """Makes all of `changes` or none; what that means exactly is said in `changing`. Each path may be there once.
+
+        As `replace`: missing folders are made for new files, old bytes go to `journal` first, `expected` is compared at
+        the start and right before the names change, and after any error every file is as it was. Folders that become
+        empty stay. Raises `PathError`.
+        """
+        for change in changes:
+            if change.data is not None:
+                self._refuse_data(change.path, change.data, change.expected, max_bytes)
+        with contextlib.ExitStack() as descriptors:
+            made: list[tuple[int, str]] = []
+            folders: dict[tuple[str, ...], int] = {}
+            at: changing.Change | None = None
+            try:
+                places = []
+                for change in changes:
+                    at = change
+                    *above, name = self.writable_parts(change.path)
+                    where = tuple(above)
+                    if where not in folders:
+                        folders[where] = self._folder(where, change.expected is None, descriptors, made)
+                    places.append((change, replacing.Place(folders[where], name, "/".join((*where, name)))))
+                return changing.change_all(places, max_bytes, journal)
+            except BaseException as error:
+                _unmake(made)
+                if isinstance(error, OSError) and at is not None:
+                    if at.expected is not None and error.errno == errno.ENOENT:
+                        raise replacing.stale(at.path, "its folder is gone") from None
+                    raise beneath.path_error(error, at.path) from None
+                raise
+
+    def _refuse_data(self, path: str, data: bytes, expected: str | None, max_bytes: int) -> None:
+        shown = visible(path)
+        if len(data) > max_bytes:
+            raise replacing.too_large(path, max_bytes)
+        if expected is None and any(map(_is_control, path)):
+            raise PathError("control_in_path", f"the name {shown} holds control characters", shown)
 
     def _folder(
         self, parts: tuple[str, ...], make: bool, descriptors: contextlib.ExitStack, made: list[tuple[int, str]]
@@ -208,8 +243,10 @@ class Workspace:
                 os.mkdir(part, 0o777, dir_fd=at)
                 made.append((at, part))
                 below = beneath.walk(at, (part,), flags)
+                descriptors.callback(os.close, below)
                 replacing.make_durable(at)
-            descriptors.callback(os.close, below)
+            else:
+                descriptors.callback(os.close, below)
             at = below
         return at
 
@@ -229,6 +266,13 @@ class Workspace:
         if relative.split(os.sep)[0] == os.pardir:
             return None
         return protected.folded_parts(relative) or None
+
+
+def _unmake(made: list[tuple[int, str]]) -> None:
+    """Removes the folders that were made on the way to a file that did not come about, innermost first."""
+    for parent, name in reversed(made):
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=parent)
 
 
 def _is_control(character: str) -> bool:
