@@ -114,6 +114,15 @@ class CallAssembler:
             if call.size > self._max_bytes:
                 raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
 
+    def extend(self, call: PartialCall, arguments: str) -> None:
+        """The next fragment of a call that the dialect knows, and whose name is closed. Raises `Bound`."""
+        self._last = call
+        call.fragments.append(arguments)
+        call.verdict = None
+        call.size += len(arguments) if arguments.isascii() else len(arguments.encode("utf-8", "surrogatepass"))
+        if call.size > self._max_bytes:
+            raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
+
     @property
     def max_bytes(self) -> int:
         """How many bytes of arguments one call may have."""

@@ -87,6 +87,7 @@ class ResponsesReader:
         """See `EventReader.read`."""
         state = self._state
         output = self._output
+        extend = state.calls.extend
         decode = _decode
         for name, data, _ in events:
             if data == b"[DONE]":
@@ -111,9 +112,9 @@ class ResponsesReader:
                         out.append(TextDelta(delta))
                     continue
                 if kind == _ARGUMENTS:
-                    item = output.by_index.get(index)
-                    if item is not None and item.call is not None and not item.done:
-                        state.calls.add(item.call.index, None, None, delta, out)
+                    call = output.open_calls.get(index)
+                    if call is not None:
+                        extend(call, delta)
                         continue
                 elif kind == _SUMMARY:
                     if output.torn:
@@ -253,8 +254,8 @@ class ResponsesReader:
             raise TypeError
         if item.call is None or item.done:
             self._state.tolerate("orphan_fragment")
-        else:
-            self._state.calls.add(item.call.index, None, None, delta, out)
+        elif delta:
+            self._state.calls.extend(item.call, delta)
 
     def _arguments_done(self, event: dict[str, Any], out: list[Delta]) -> None:
         custom = "input" in event

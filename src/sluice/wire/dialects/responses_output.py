@@ -10,6 +10,7 @@ from typing import Any
 
 from sluice.values.deltas import Delta
 from sluice.values.messages import Reasoning
+from sluice.wire.assembler import PartialCall
 from sluice.wire.dialects.base import Fault, ReplyState
 from sluice.wire.dialects.responses_items import (
     CALL_KINDS,
@@ -31,13 +32,14 @@ _MAX_ITEMS = 1024  # output items of one reply, each of which costs memory; real
 class OutputItems:
     """The items of one reply, by arrival. `speaker` is the one that text or reasoning came for last."""
 
-    __slots__ = ("_state", "by_id", "by_index", "items", "speaker", "torn")
+    __slots__ = ("_state", "by_id", "by_index", "items", "open_calls", "speaker", "torn")
 
     def __init__(self, state: ReplyState) -> None:
         self._state = state
         self.items: list[Item] = []
         self.by_index: dict[int, Item] = {}
         self.by_id: dict[str, Item] = {}
+        self.open_calls: dict[int, PartialCall] = {}  # by the server's index, until their end is said
         self.speaker = Item("", None, None)  # at first nobody
         self.torn = False  # half a surrogate pair was seen in text or reasoning
 
@@ -63,6 +65,7 @@ class OutputItems:
         self.items.append(item)
         if index is not None:
             self.by_index[index] = item
+            self.open_calls.pop(index, None)
         if id is not None:
             self.by_id[id] = item
         return item
@@ -108,6 +111,8 @@ class OutputItems:
         item.call = calls.open_call(index, id, name, out)
         if item.kind == "custom_tool_call":
             item.call.kind = "custom"
+        if item.index is not None:
+            self.open_calls[item.index] = item.call
 
     def close(self, item: Item, raw: dict[str, Any], out: list[Delta]) -> None:
         """An item as it is at its end."""
@@ -115,6 +120,8 @@ class OutputItems:
         if item.id is not None and id is not None and id != item.id:
             self._state.tolerate("changing_item_id")
         item.done = True
+        if item.index is not None and self.open_calls.get(item.index) is item.call:
+            self.open_calls.pop(item.index, None)
         if self.keeps:
             item.raw = raw
         if item.kind == "message":
