@@ -18,6 +18,7 @@ from sluice.run.conversation import Talk
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.system_prompt import system_prompt
 from sluice.session.audit import AuditLog
+from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
 from sluice.tools.builtin import default_tools
 from sluice.tools.registry import Executor, Registry, ToolContext
@@ -106,11 +107,12 @@ def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, Se
     workspace = stack.enter_context(Workspace(settings.workspace, private=private))
     spill = stack.enter_context(Spill())
     seen = SeenFiles()
+    journal = BlobJournal(str(state_folder()), settings.workspace)
     registry = make_registry(settings)
 
     def context(cancel: Cancel) -> ToolContext:
         return ToolContext(
-            workspace=workspace, limits=settings.limits, journal=None, seen=seen, cancel=cancel, spill=spill
+            workspace=workspace, limits=settings.limits, journal=journal, seen=seen, cancel=cancel, spill=spill
         )
 
     return workspace, seen, Executor(registry, context)

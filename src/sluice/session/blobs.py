@@ -1,0 +1,183 @@
+"""What files held before they were changed, kept by content: the `Journal` of `values.ports`.
+
+In the state folder, `blobs/` holds each pre-image once, under the SHA-256 of its bytes (mode 0600, in a folder of mode
+0700), and `changes.jsonl` has one line for each change: `id`, `at` (seconds since the epoch), `workspace`, `path`, `sha256`
+and `bytes` (null where there was no file), `mode`. Both are on disk before `keep` returns, the blob first. Nothing is
+made before the first change.
+
+A line torn by a crash or a full disk stays; the next one begins on a line of its own. Nothing is ever deleted here: over
+`max_bytes` in all, the message says which folder is full, and changes are refused until a person has made room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+
+import msgspec
+
+MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
+INDEX = "changes.jsonl"
+
+_BLOCK = 4096  # bytes that the smallest file takes on disk
+_CHUNK = 1024 * 1024  # bytes read or written at a time
+_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _FLAGS
+
+
+class KeptChange(msgspec.Struct, frozen=True):
+    """One line of the index."""
+
+    id: str
+    at: float
+    workspace: str
+    path: str
+    sha256: str | None
+    bytes: int | None
+    mode: int | None
+
+
+class BlobJournal:
+    """Keeps pre-images below `folder`, for changes in `workspace`. Holds no descriptor between calls.
+
+    Several processes may share a folder. Not for use from several threads at once. `now` gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        workspace: str = "",
+        *,
+        max_bytes: int = MAX_JOURNAL_BYTES,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self._workspace = workspace
+        self._max_bytes = max_bytes
+        self._now = now
+        self._held: int | None = None  # bytes in the blobs, counted at the first change
+
+    def keep(self, path: str, content: bytes | None, mode: int | None) -> str | None:
+        """See `Journal.keep`; the handle is the `id` of the line in the index. Raises `OSError`."""
+        digest = None if content is None else hashlib.sha256(content).hexdigest()
+        with contextlib.ExitStack() as opened:
+            state = self._opened(opened)
+            if content is not None and digest is not None:
+                self._keep_blob(_child(state, "blobs", opened), digest, content)
+            size = None if content is None else len(content)
+            at = round(self._now(), 6)
+            change = KeptChange(secrets.token_hex(8), at, self._workspace, path, digest, size, mode)
+            _append(state, msgspec.json.encode(change) + b"\n")
+        return change.id
+
+    def _opened(self, opened: contextlib.ExitStack) -> int:
+        """The state folder's descriptor. Its own path is a person's, links in it are followed."""
+        if not os.path.isdir(self.folder):
+            os.makedirs(os.path.dirname(os.path.abspath(self.folder)), exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.folder, 0o700)
+        state = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, state)
+        return state
+
+    def _keep_blob(self, blobs: int, digest: str, content: bytes) -> None:
+        if self._held is None:
+            self._held = _held_bytes(blobs)
+        if _is_whole(blobs, digest, len(content)):
+            return
+        size = len(content) + _BLOCK
+        if self._held + size > self._max_bytes:
+            where = os.path.join(self.folder, "blobs")
+            raise OSError(
+                errno.ENOSPC, f"the kept pre-images in {where} have reached {self._max_bytes} bytes; remove old ones"
+            )
+        temporary = f".{secrets.token_hex(8)}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600, dir_fd=blobs)
+        try:
+            try:
+                _write_all(fd, content)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, digest, src_dir_fd=blobs, dst_dir_fd=blobs)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=blobs)
+            raise
+        os.fsync(blobs)
+        self._held += size
+
+
+def _child(state: int, name: str, opened: contextlib.ExitStack) -> int:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=state)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=state)
+        folder = os.open(name, _FOLDER, dir_fd=state)
+        opened.callback(os.close, folder)
+        os.fsync(state)
+        return folder
+    opened.callback(os.close, folder)
+    return folder
+
+
+def _held_bytes(blobs: int) -> int:
+    held = 0
+    with os.scandir(blobs) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                held += entry.stat(follow_symlinks=False).st_size + _BLOCK
+    return held
+
+
+def _is_whole(blobs: int, digest: str, size: int) -> bool:
+    """Whether the blob is there and holds these very bytes; one that was damaged is written again."""
+    try:
+        fd = os.open(digest, os.O_RDONLY | os.O_NONBLOCK | _FLAGS, dir_fd=blobs)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.EACCES, errno.ENXIO):
+            return False
+        raise
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            return False
+        found = hashlib.sha256()
+        while piece := os.read(fd, _CHUNK):
+            found.update(piece)
+        return found.hexdigest() == digest
+    finally:
+        os.close(fd)
+
+
+def _append(state: int, line: bytes) -> None:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _FLAGS
+    fd = os.open(INDEX, flags, 0o600, dir_fd=state)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"{INDEX} is no regular file")
+        if status.st_mode & 0o077:
+            os.fchmod(fd, 0o600)
+        if status.st_size and os.pread(fd, 1, status.st_size - 1) != b"\n":
+            line = b"\n" + line
+        if os.write(fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        getattr(os, "fdatasync", os.fsync)(fd)
+        if not status.st_size:
+            os.fsync(state)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view[:_CHUNK]) :]

@@ -1,0 +1,172 @@
+"""The journal of pre-images: durable before it returns, bounded, and a change that cannot be kept is refused."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.session.blobs import BlobJournal
+from sluice.tools.workspace import PathError, Workspace
+
+OLD = b"what it held\n"
+NAME = hashlib.sha256(OLD).hexdigest()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "above" / "state"
+
+
+def lines(state: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (state / "changes.jsonl").read_bytes().splitlines() if line]
+
+
+def test_nothing_is_made_before_the_first_change(state: Path) -> None:
+    BlobJournal(str(state))
+    assert not state.exists()
+
+
+def test_bytes_and_a_line_are_kept_privately(state: Path) -> None:
+    journal = BlobJournal(str(state), "/w", now=lambda: 1.5)
+    handle = journal.keep("a/b.txt", OLD, 0o755)
+    assert (state / "blobs" / NAME).read_bytes() == OLD
+    assert lines(state) == [
+        {"id": handle, "at": 1.5, "workspace": "/w", "path": "a/b.txt", "sha256": NAME, "bytes": 13, "mode": 0o755}
+    ]
+    for path, mode in ((state, 0o700), (state / "blobs", 0o700), (state / "blobs" / NAME, 0o600)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert stat.S_IMODE((state / "changes.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_file_that_was_not_there_has_a_line_and_no_blob(state: Path) -> None:
+    first, second = (BlobJournal(str(state)).keep("new", None, None) for _ in range(2))
+    assert first != second
+    assert [(line["sha256"], line["bytes"], line["mode"]) for line in lines(state)] == [(None, None, None)] * 2
+    assert not (state / "blobs").exists()
+
+
+def test_equal_bytes_are_kept_once_and_damaged_ones_anew(state: Path) -> None:
+    journal = BlobJournal(str(state))
+    journal.keep("a", OLD, 0o644)
+    inode = (state / "blobs" / NAME).stat().st_ino
+    journal.keep("b", OLD, 0o600)
+    assert (state / "blobs" / NAME).stat().st_ino == inode
+    (state / "blobs" / NAME).write_bytes(b"x" * len(OLD))
+    journal.keep("a", OLD, 0o644)
+    assert (state / "blobs" / NAME).read_bytes() == OLD
+    assert [line["path"] for line in lines(state)] == ["a", "b", "a"]
+
+
+def test_it_is_synced_in_order_before_it_returns(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[str] = []
+
+    def noting(name: str) -> None:
+        real = getattr(os, name)
+
+        def note(*arguments: Any, **named: Any) -> Any:
+            did.append(name)
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(os, name, note)
+
+    journal = BlobJournal(str(state))
+    journal.keep("warm", b"", 0o644)
+    for name in ("write", "fsync", "rename", "fdatasync"):
+        noting(name)
+    journal.keep("a", OLD, 0o644)
+    assert did == ["write", "fsync", "rename", "fsync", "write", "fdatasync"]
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "rename", "fdatasync", "open", "mkdir"])
+def test_a_full_disk_at_any_step_is_an_error_and_leaves_no_half_blob(
+    state: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **named: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal = BlobJournal(str(state))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, full)
+        with pytest.raises(OSError, match="No space left"):
+            journal.keep("a", OLD, 0o644)
+    if (state / "blobs").exists():
+        assert {p.name for p in (state / "blobs").iterdir()} <= {NAME}
+    journal.keep("a", OLD, 0o644)
+    assert (state / "blobs" / NAME).read_bytes() == OLD
+
+
+def test_a_line_that_was_written_in_part_does_not_spoil_the_next(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = BlobJournal(str(state))
+    real = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:9]))
+        with pytest.raises(OSError, match="space"):
+            journal.keep("new", None, None)
+    journal.keep("second", None, None)
+    torn, whole = (state / "changes.jsonl").read_bytes().splitlines()
+    assert len(torn) == 9
+    assert json.loads(whole)["path"] == "second"
+
+
+def test_the_cap_counts_what_is_there_already_and_its_message_says_where(state: Path) -> None:
+    BlobJournal(str(state)).keep("a", b"x" * 5000, 0o644)
+    journal = BlobJournal(str(state), max_bytes=14_000)
+    with pytest.raises(OSError, match=rf"{state}/blobs have reached 14000 bytes; remove old ones") as caught:
+        journal.keep("b", b"y" * 5000, 0o644)
+    assert caught.value.errno == errno.ENOSPC
+    journal.keep("c", b"x" * 5000, 0o644)  # the same bytes take no more room
+    journal.keep("d", b"z", 0o644)
+    assert [line["path"] for line in lines(state)] == ["a", "c", "d"]
+
+
+def test_links_and_odd_things_in_its_place_are_not_followed(state: Path, tmp_path: Path) -> None:
+    journal = BlobJournal(str(state))
+    journal.keep("a", OLD, 0o644)
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"theirs")
+    (state / "blobs" / NAME).unlink()
+    (state / "blobs" / NAME).symlink_to(outside)
+    journal.keep("a", OLD, 0o644)
+    assert (state / "blobs" / NAME).read_bytes() == OLD
+    (state / "changes.jsonl").unlink()
+    (state / "changes.jsonl").symlink_to(outside)
+    with pytest.raises(OSError, match=r"."):
+        journal.keep("a", OLD, 0o644)
+    (state / "changes.jsonl").unlink()
+    os.mkfifo(state / "changes.jsonl")
+    with pytest.raises(OSError, match="no regular file"):
+        journal.keep("a", OLD, 0o644)
+    assert outside.read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("fault", ["a file in the folder's place", "read-only"])
+def test_without_a_journal_the_change_is_refused(
+    state: Path, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "f").write_bytes(OLD)
+    state.parent.mkdir()
+    if fault == "read-only":
+        state.mkdir()
+        real = os.open
+
+        def read_only(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+            if flags & os.O_CREAT and str(path).endswith((".jsonl", ".tmp")) and not str(path).startswith(".sluice"):
+                raise OSError(errno.EROFS, "Read-only file system")
+            return real(path, flags, *rest, **named)
+
+        monkeypatch.setattr(os, "open", read_only)
+    else:
+        state.write_bytes(b"")
+    with Workspace(str(tmp_path / "work")) as workspace, pytest.raises(PathError) as caught:
+        workspace.replace("f", b"new", expected=NAME, max_bytes=100, journal=BlobJournal(str(state)))
+    assert caught.value.code == "journal"
+    assert (tmp_path / "work" / "f").read_bytes() == OLD
+    assert [p.name for p in (tmp_path / "work").iterdir()] == ["f"]
