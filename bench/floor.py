@@ -1,4 +1,4 @@
-"""The floor: the least that any reader of a Chat stream has to do, written down by hand.
+"""The floors: the least that any reader of a dialect's stream has to do, written down by hand.
 
 Standard framing (LF, CR LF, CR, fields with and without the space, several data lines, comments), one typed decode of
 the fields that are needed, one delta for a text event, assembly of calls by index. No bounds, no tolerances, no errors,
@@ -38,6 +38,24 @@ class _Chunk(msgspec.Struct, gc=False):
     usage: dict[str, object] | None = None
 
 
+class _BlockDelta(msgspec.Struct, gc=False):
+    text: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str
+    name: str | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    type: str
+    index: int = 0
+    delta: _BlockDelta | None = None
+    content_block: _Block | None = None
+
+
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """A piece of text."""
 
@@ -45,10 +63,11 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+_decode_message = msgspec.json.Decoder(_Message).decode
 
 
 class Floor:
-    """Reads one reply; `text`, `calls` and `finish` hold what came."""
+    """Reads one Chat reply; `text`, `calls` and `finish` hold what came."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -106,3 +125,22 @@ class Floor:
     def close(self) -> tuple[str, list[str]]:
         """The text and the arguments of each call."""
         return "".join(self.text), ["".join(parts) for _, parts in sorted(self.calls.items())]
+
+
+class MessagesFloor(Floor):
+    """The same for Anthropic Messages."""
+
+    def _event(self, event: bytes, out: list[Delta]) -> None:
+        message = _decode_message(event)
+        delta = message.delta
+        if delta is not None:
+            if delta.text:
+                self.text.append(delta.text)
+                out.append(Delta(delta.text))
+            elif delta.partial_json:
+                self.calls[message.index].append(delta.partial_json)
+            elif delta.stop_reason:
+                self.finish = delta.stop_reason
+        elif message.content_block is not None and message.content_block.type == "tool_use":
+            self.calls[message.index] = []
+            self.names[message.index] = message.content_block.name

@@ -24,51 +24,52 @@ from pathlib import Path
 
 import msgspec
 
-from floor import Floor
+from floor import Floor, MessagesFloor
 from sluice.limits import DEFAULT_LIMITS
 from sluice.values.deltas import CallClosed, TextDelta
 from sluice.values.messages import Reply
 from sluice.wire import ReplyReader
-from workloads import calls_stream, pieces, text_stream
+from workloads import calls_stream, messages_calls, messages_text, pieces, text_stream
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- figures: written by bench/wire.py --write -->", "<!-- end of figures -->"
 ROUNDS = 11
 KB, MB = 1024, 1024 * 1024
 READS = ((0, "whole", 1.6), (1460, "1,460 bytes", 1.6), (None, "one event", 2.0), (64, "64 bytes", 2.5))
+FLOORS = {"openai_chat": Floor, "anthropic_messages": MessagesFloor}
 RAISED = msgspec.structs.replace(
     DEFAULT_LIMITS, max_arguments_bytes=64 * MB, max_stream_bytes=1024 * MB, max_event_bytes=64 * MB
 )
 
 
-def read_floor(reads: list[bytes]) -> tuple[str, list[str]]:
+def read_floor(reads: list[bytes], dialect: str = "openai_chat") -> tuple[str, list[str]]:
     """The floor's answer."""
-    floor = Floor()
+    floor = FLOORS[dialect]()
     for read in reads:
         floor.feed(read)
     return floor.close()
 
 
-def read_ours(reads: list[bytes]) -> Reply:
+def read_ours(reads: list[bytes], dialect: str = "openai_chat") -> Reply:
     """The reader's answer, with the limits raised."""
-    reader = ReplyReader("openai_chat", limits=RAISED)
+    reader = ReplyReader(dialect, limits=RAISED)
     for read in reads:
         reader.feed(read)
     return reader.close()
 
 
-def cpu(work: Callable[[list[bytes]], object], reads: list[bytes]) -> float:
+def cpu(work: Callable[[list[bytes], str], object], reads: list[bytes], dialect: str = "openai_chat") -> float:
     """CPU seconds of one pass."""
     gc.collect()
     began = time.process_time()
-    work(reads)
+    work(reads, dialect)
     return time.process_time() - began
 
 
-def same_answer(reads: list[bytes]) -> None:
+def same_answer(reads: list[bytes], dialect: str) -> None:
     """Both must have done the same work."""
-    text, calls = read_floor(reads)
-    reply = read_ours(reads)
+    text, calls = read_floor(reads, dialect)
+    reply = read_ours(reads, dialect)
     if (reply.text, [c.arguments for c in reply.tool_calls]) != (text, calls):
         raise SystemExit("floor and reader give different answers: the figures would mean nothing")
     if any(c.status != "whole" for c in reply.tool_calls):
@@ -99,11 +100,16 @@ def ratios() -> tuple[list[str], bool]:
         "|---|---|---|---|---|---|",
     ]
     fine = True
-    for name, stream in (("text, 2,000 events", text_stream()), ("3 calls × 64 KB, interleaved", calls_stream())):
+    for name, dialect, stream in (
+        ("text, 2,000 events", "openai_chat", text_stream()),
+        ("3 calls × 64 KB, interleaved", "openai_chat", calls_stream()),
+        ("Messages: text, 2,000 events", "anthropic_messages", messages_text()),
+        ("Messages: 3 calls × 64 KB", "anthropic_messages", messages_calls()),
+    ):
         for size, words, target in READS:
             reads = pieces(stream, size)
-            same_answer(reads)
-            pairs = [(cpu(read_floor, reads), cpu(read_ours, reads)) for _ in range(ROUNDS)]
+            same_answer(reads, dialect)
+            pairs = [(cpu(read_floor, reads, dialect), cpu(read_ours, reads, dialect)) for _ in range(ROUNDS)]
             floor, ours = (statistics.median(column) / len(stream) * 1e6 for column in zip(*pairs, strict=True))
             ratio = statistics.median(b / a for a, b in pairs)
             fine &= ratio <= target

@@ -77,6 +77,53 @@ def calls_stream(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: int 
     return stream + _ending("tool_calls")
 
 
+def _message(kind: str, **members: object) -> bytes:
+    body = json.dumps({"type": kind, **members}, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {kind}\ndata: {body}\n\n".encode()
+
+
+def _messages(middle: list[bytes], reason: str) -> list[bytes]:
+    message = {
+        "model": "bench-model-2026-11-30",
+        "id": "msg_0sluiceBenchmark000000",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 800, "output_tokens": 1},
+    }
+    mark = _message(
+        "message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 2000}
+    )
+    return [_message("message_start", message=message), *middle, mark, _message("message_stop")]
+
+
+def _block(index: int, start: dict[str, object], deltas: list[dict[str, object]]) -> list[bytes]:
+    return [
+        _message("content_block_start", index=index, content_block=start),
+        *(_message("content_block_delta", index=index, delta=delta) for delta in deltas),
+        _message("content_block_stop", index=index),
+    ]
+
+
+def messages_text(events: int = 2000) -> list[bytes]:
+    """The answer of `text_stream` as one block of Anthropic Messages."""
+    dice = random.Random(1)
+    deltas: list[dict[str, object]] = [{"type": "text_delta", "text": " " + dice.choice(WORDS)} for _ in range(events)]
+    return _messages(_block(0, {"type": "text", "text": ""}, deltas), "end_turn")
+
+
+def messages_calls(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: int = 16) -> list[bytes]:
+    """The calls of `calls_stream` as blocks of Anthropic Messages, one after the other as the API sends them."""
+    middle: list[bytes] = []
+    for i in range(calls):
+        start: dict[str, object] = {"type": "tool_use", "id": f"toolu_bench_{i}", "name": "apply_patch", "input": {}}
+        fragments = _fragments(arguments(size, i), low, high, i)
+        middle += _block(i, start, [{"type": "input_json_delta", "partial_json": f} for f in fragments])
+    return _messages(middle, "tool_use")
+
+
 def pieces(stream: list[bytes], size: int | None) -> list[bytes]:
     """The same bytes in reads of `size` bytes; 0: all in one read; `None`: one event a read."""
     if size is None:

@@ -57,7 +57,7 @@ class _Delta(msgspec.Struct, gc=False):
 
 class _Event(msgspec.Struct, gc=False):
     type: str | None = None
-    index: int | None = None
+    index: int = -1
     delta: _Delta | None = None
 
 
@@ -83,7 +83,7 @@ class MessagesReader:
         content = self._content
         blocks = content.open
         text_channel = content.text
-        add = state.calls.add
+        extend = state.calls.extend
         for name, data, _ in events:
             if data == b"[DONE]":
                 state.ended = True
@@ -97,26 +97,28 @@ class MessagesReader:
                     return
                 continue
             delta = event.delta
-            if event.type == "content_block_delta" and delta is not None and not content.torn:
-                block = blocks.get(event.index)  # type: ignore[arg-type]  # `None` is in no such table
+            if delta is not None and event.type == "content_block_delta" and not content.torn:
+                block = blocks.get(event.index)
                 if block is not None:
                     kind = delta.type
-                    own = block.kind
-                    if kind == "text_delta" and own == "text":
-                        text = delta.text
-                        if text:
-                            if text_channel.block is not block:
-                                text_channel.turn(block)
-                            text_channel.size += len(text)
-                            state.text(text)
-                            out.append(TextDelta(text))
-                        continue
-                    if kind == "input_json_delta" and own == "tool_use":
-                        add(block.index, None, None, delta.partial_json, out)
-                        continue
-                    if kind == "thinking_delta" and own == "thinking":
-                        if delta.thinking:
-                            content.add_thought(block, delta.thinking, out)
+                    if kind == "input_json_delta":
+                        call = block.call
+                        if call is not None:
+                            if delta.partial_json:
+                                extend(call, delta.partial_json)
+                            continue
+                    elif kind == "text_delta":
+                        if block.kind == "text":
+                            text = delta.text
+                            if text:
+                                if text_channel.block is not block:
+                                    text_channel.turn(block)
+                                text_channel.size += len(text)
+                                state.text(text)
+                                out.append(TextDelta(text))
+                            continue
+                    elif kind == "thinking_delta" and block.kind == "thinking":
+                        content.add_thought(block, delta.thinking, out)
                         continue
             self._slow(name, data, out)
             if state.ended:
