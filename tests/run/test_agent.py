@@ -309,6 +309,34 @@ def test_the_second_broken_stream_in_a_row_ends_the_run() -> None:
     assert (end.outcome, end.exit_code, end.text) == ("incomplete", 1, "b")
 
 
+def test_a_reply_that_broke_off_while_it_was_only_thinking_is_kept_and_continued() -> None:
+    world = World([event({"reasoning_content": "Let me see"})], text("Here."))
+    notices = world.run()
+    assert (end_of(notices).outcome, end_of(notices).text, end_of(notices).turns) == ("completed", "Here.", 2)
+    kept = world.talk.messages[1]
+    assert isinstance(kept, AssistantMessage)
+    assert kept.reasoning[0].text == "Let me see"
+    assert world.transport.bodies[1]["messages"][2]["content"] == ""
+
+
+def test_half_a_character_in_a_prompt_or_a_result_spoils_no_request() -> None:
+    async def look(arguments: dict[str, Any], cancel: Cancel) -> ToolResult:
+        return done("look", "before\ud800after")
+
+    world = World(calls("look"), text("ok"), tools={"look": ("read_only", look)})
+    assert end_of(world.run("good \udcff morning")).outcome == "completed"
+    assert world.transport.bodies[1]["messages"][-1]["content"] == "before\ufffdafter"
+
+
+def test_an_executor_that_returns_no_result_is_a_fatal_result() -> None:
+    async def look(arguments: dict[str, Any], cancel: Cancel) -> Any:
+        return None
+
+    notices = World(calls("look"), tools={"look": ("read_only", look)}).run()
+    assert end_of(notices).outcome == "failed"
+    assert results(notices)[0].failure == "fatal"
+
+
 # -- cancelled at every point
 
 

@@ -17,6 +17,7 @@ from sluice.run.parts import Parts
 from sluice.turn.machine import Machine
 from sluice.values import notices as n
 from sluice.values.messages import UserMessage
+from sluice.wire.surrogates import storable
 
 
 class Agent:
@@ -82,7 +83,7 @@ class Agent:
             carrier.run, parts.limits, can_ask=parts.approver is not None, window_tokens=parts.window_tokens
         )
         try:
-            fact = await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(prompt))
+            fact = await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(storable(prompt)))
             while True:
                 for command in machine.feed(fact):
                     await carrier.carry_out(command)

@@ -69,13 +69,17 @@ class Execution:
         return None
 
     async def run(self, call: AllowedCall, cancel: Cancel) -> ToolResult:
-        """Runs a committed call. Whatever an executor raises is its own fault: a fatal result."""
+        """Runs a committed call. What an executor raises, or returns that is no result, is a fatal result."""
         if cancel.is_set():
             return not_begun(call)
         try:
-            return await self._executor.run(call, cancel)
+            result: object = await self._executor.run(call, cancel)
         except Exception as error:
             return failed(call.tool, "executor_fault", f"{type(error).__name__}: {error}", failure="fatal")
+        if isinstance(result, ToolResult):
+            return result
+        words = f"the tool returned {type(result).__name__} instead of a result"
+        return failed(call.tool, "executor_fault", words, failure="fatal")
 
     async def ended(self, call: AllowedCall, result: ToolResult) -> None:
         """Records the end of a call that `run` ran, whatever the run does by then. Raises what the store raises."""

@@ -133,7 +133,7 @@ class ModelTurns:
         if broken.kind != "aborted" or not scope.stopping.is_set():  # that a wish to stop was followed is no error
             await scope.emit(n.Failed(kind=broken.kind, message=broken.message))
         partial = broken.partial
-        if partial is not None and (partial.text or partial.tool_calls):
+        if partial is not None and (partial.text or partial.tool_calls or partial.reasoning or partial.refusal):
             await self._keep(turn, partial, sent, whole=False)
         else:
             partial = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sluice.values.results import ToolResult
+from sluice.wire.surrogates import storable
 
 
 def result_text(result: ToolResult) -> str:
@@ -12,7 +13,7 @@ def result_text(result: ToolResult) -> str:
     has to guess it from what a tool printed.
     """
     if result.ok:
-        return result.content or "(done; no output)"
+        return storable(result.content) or "(done; no output)"
     head = f"[{result.status}"
     if result.exit_code is not None:
         head += f", exit code {result.exit_code}"
@@ -27,4 +28,4 @@ def result_text(result: ToolResult) -> str:
         lines.append(f"How to allow it: {result.blocked.how_to_allow}")
     if content:
         lines.append(content)
-    return "\n".join(lines)
+    return storable("\n".join(lines))

@@ -52,7 +52,7 @@ async def shrink(talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes
     summary, usage = await _summary(talk, parts)
     if summary:
         talk.messages = (UserMessage(_MARK + summary, origin="host"), *talk.messages[cut:])
-        if measure() < before and measure() <= goal:
+        if measure() <= goal:
             return True, usage
     talk.messages = original
     return False, usage
