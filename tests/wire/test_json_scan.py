@@ -241,7 +241,7 @@ def test_work_grows_with_the_text_and_no_faster(monkeypatch: pytest.MonkeyPatch,
 
         return counted
 
-    for name in ("_run", "_number_part", "_space", "_unescaped", "_member_value", "_begun_escape"):
+    for name in ("_run", "_number_part", "_space", "unescaped", "member_value", "_begun_escape"):
         monkeypatch.setattr(json_scan, name, counting(getattr(json_scan, name)))
 
     def cost(times: int) -> int:
@@ -259,14 +259,14 @@ def test_work_grows_with_the_text_and_no_faster(monkeypatch: pytest.MonkeyPatch,
 
 def test_many_members_in_one_fragment_are_not_copied_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
-    real = json_scan._member_value
+    real = json_scan.member_value
 
     def counted(raw: str) -> Any:
         nonlocal seen
         seen += len(raw)
         return real(raw)
 
-    monkeypatch.setattr(json_scan, "_member_value", counted)
+    monkeypatch.setattr(json_scan, "member_value", counted)
     text = json.dumps({f"k{i}": [i] for i in range(5_000)})
     _, done, _ = _fed([text])
     assert len(done) == 5_000

@@ -6,11 +6,13 @@ It needs no event loop: feed it bytes from any source.
 from sluice.values.deltas import CallArgument, CallClosed, CallOpened, CallProgress, Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Reply, ToolCall
 from sluice.wire.dialects import DIALECTS
+from sluice.wire.inline_calls import INLINE_FORMS
 from sluice.wire.reply import ReplyReader, read_reply
 from sluice.wire.strict_json import parse_arguments
 
 __all__ = [
     "DIALECTS",
+    "INLINE_FORMS",
     "CallArgument",
     "CallClosed",
     "CallOpened",

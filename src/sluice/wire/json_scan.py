@@ -11,19 +11,18 @@ Grammar: RFC 8259, and the limits of `strict_json` for each finished member.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container
 from typing import Any, Final
 
 import msgspec
 
-from sluice.errors import ArgumentsError
 from sluice.values.healed import HealedArguments
 from sluice.values.messages import ToolCall
+from sluice.wire.json_values import half_pair, member_value, strict_value, unescaped
 from sluice.wire.pieces import Pieces
-from sluice.wire.strict_json import MAX_DEPTH, parse_arguments
-from sluice.wire.surrogates import is_torn, rejoined, storable
+from sluice.wire.strict_json import MAX_DEPTH
+from sluice.wire.surrogates import is_torn, rejoined
 
 # States: what may come next.
 _VALUE: Final = 0
@@ -40,11 +39,9 @@ _END: Final = 9
 # Possessive, so that a long string costs no memory for backtracking.
 _run = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+').match
 _begun_escape = re.compile(r"\\(?:u[0-9a-fA-F]{0,4})?").match
-_high_escape = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}").fullmatch
 _number_part = re.compile(r"[-+.0-9eE]*+").match
 _number = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?").fullmatch
 _space = re.compile(r"[ \t\n\r]*+").match
-_string = msgspec.json.Decoder(str).decode
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _CLOSERS = {"{": "}", "[": "]"}
 _FOLD = 1024  # fragments between two looks at how many short pieces are held
@@ -178,7 +175,7 @@ class JsonScanner:
                 self._member.append(text)
                 if len(self._stack) > 1:
                     return ""
-                return _unescaped(text) if "\\" in text else text
+                return unescaped(text) if "\\" in text else text
         self._tail = ""
         base = self._base - len(self._held)
         self._held = ""
@@ -195,7 +192,7 @@ class JsonScanner:
     def known(self) -> Any:
         """The value as far as it is certain: no string, number or word that may still go on. `None` if nothing is."""
         text = self._whole()[: self._sure]
-        value = _strict(text + self._closers()) if text else None
+        value = strict_value(text + self._closers()) if text else None
         return value[0] if value else None
 
     def healed(self) -> Healed | None:
@@ -215,7 +212,7 @@ class JsonScanner:
         text = whole[:cut] + suffix
         if is_torn(text):
             text = rejoined(text)
-        value = _strict(text) if cut else None
+        value = strict_value(text) if cut else None
         return Healed(text, value[0], len(whole) - cut, suffix) if value else None
 
     def _whole(self) -> str:
@@ -335,12 +332,12 @@ class JsonScanner:
                 raw = "".join(self._member) + raw
                 self._member.replace("")
                 self._member.clear()
-            start, self.value_at = self.value_at, None
-            value = _member_value(raw)
+            value = member_value(raw)
             if value is None:
                 self._break("a value that strict JSON has not", base + end)
                 return
-            done.append(Member(self.name, value[0], start, base + end))
+            done.append(Member(self.name, value[0], self.value_at, base + end))
+            self.value_at = None
         self._sure = base + end
         self._tail = ""
         if self._stack:
@@ -366,16 +363,16 @@ class JsonScanner:
             if bad < size:
                 self._break("a character that a string cannot hold" if bad == end else "no escape of JSON", base + bad)
                 return size
-        keep = end - _half_pair(text, pos, end)
+        keep = end - half_pair(text, pos, end)
         self._held = text[keep:]
         if self._state == _KEY:
             self._key.append(text[pos:keep])
         elif len(self._stack) == 1 and self.value_at is not None:
-            self._tail = _unescaped(text[pos:keep])
+            self._tail = unescaped(text[pos:keep])
         return size
 
     def _key_done(self, offset: int) -> None:
-        key = _unescaped("".join(self._key))
+        key = unescaped("".join(self._key))
         self._path[-1] = key
         self._state = _COLON
         if len(self._stack) > 1:
@@ -416,46 +413,3 @@ def healed_arguments(call: ToolCall) -> HealedArguments | None:
     if healed is None or not isinstance(healed.value, dict):
         return None
     return HealedArguments(written=call.arguments, text=healed.text)
-
-
-def _half_pair(text: str, pos: int, end: int) -> int:
-    """How many characters at the end of a run are the first half of a surrogate pair, escaped (6) or bare (1)."""
-    if end > pos and "\ud800" <= text[end - 1] <= "\udbff":
-        return 1
-    if end - pos >= 6 and text[end - 6] == "\\" and _high_escape(text, end - 6, end):
-        before = end - 6
-        while before > pos and text[before - 1] == "\\":
-            before -= 1
-        return 0 if (end - 6 - before) % 2 else 6
-    return 0
-
-
-def _unescaped(piece: str) -> str:
-    """What a piece of a string says. Halves of surrogate pairs that are alone are shown as U+FFFD."""
-    if "\\" not in piece:
-        return storable(piece)
-    try:
-        return _string(f'"{piece}"')
-    except (msgspec.DecodeError, UnicodeEncodeError):  # a half that is alone
-        return storable(json.loads(f'"{piece}"'))
-
-
-def _member_value(raw: str) -> tuple[Any] | None:
-    if is_torn(raw):
-        raw = rejoined(raw)
-    if raw[0] == '"' and "\\" not in raw and not is_torn(raw):
-        return (raw[1:-1],)
-    try:
-        return (parse_arguments('{"":' + raw + "}")[""],)
-    except ArgumentsError:
-        return None
-
-
-def _strict(text: str) -> tuple[Any] | None:
-    """A text as `strict_json` reads it, whatever its top level is."""
-    if text.lstrip()[:1] == "{":
-        try:
-            return (parse_arguments(text),)
-        except ArgumentsError:
-            return None
-    return _member_value(text.strip(" \t\n\r"))

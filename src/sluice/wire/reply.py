@@ -14,15 +14,17 @@ End of input is an input, and it has an opinion: bytes that just stop are an err
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from sluice.errors import StreamError
 from sluice.limits import DEFAULT_LIMITS, KIB, Limits
+from sluice.values.calls import ToolSpec
 from sluice.values.deltas import Delta
 from sluice.values.messages import Reply
 from sluice.wire.assembler import Bound
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect, Fault, ReplyState
+from sluice.wire.inline_calls import InlineCalls, InlineReader
 from sluice.wire.sse import EventDecoder, EventTooLarge
 from sluice.wire.surrogates import storable
 
@@ -42,7 +44,8 @@ class ReplyReader:
     `dialect` is a name of `sluice.wire.DIALECTS` or a dialect of your own. With `keep=False` text and reasoning are
     handed out but not kept (`Reply.kept` is false). `used_ids` are call ids already used in the conversation: ids that
     have to be made up avoid them. With `intent=True` there are also `CallArgument` and `CallProgress` deltas, for about
-    2 µs a fragment. Raises `KeyError` for an unknown dialect name.
+    2 µs a fragment. `inline` names a form of `sluice.wire.INLINE_FORMS` in which the model writes calls inside its text;
+    `specs` are the tools that it was told of. Raises `KeyError` for an unknown name of a dialect or form.
 
     `ended` is true once nothing more needs to be read; `terminal` once the dialect's own terminal mark was seen;
     `events` counts events with data, so that a caller can tell keep-alives from progress. `closing` holds the deltas
@@ -58,12 +61,16 @@ class ReplyReader:
         keep: bool = True,
         used_ids: Container[str] = (),
         intent: bool = False,
+        inline: str | None = None,
+        specs: Sequence[ToolSpec] = (),
     ) -> None:
         self.dialect: Dialect = DIALECTS[dialect] if isinstance(dialect, str) else dialect
         self._limits = limits
         self._keep = keep
-        self._state = ReplyState(limits, keep=keep, used_ids=used_ids, intent=intent)
+        self._state = ReplyState(limits, keep=keep, used_ids=used_ids, intent=intent, inline=inline is not None)
         self._events = self.dialect.reader(self._state)
+        if inline is not None:
+            self._events = InlineReader(self._events, InlineCalls(inline, self._state, limits, specs), self._state)
         size = limits.max_whole_event_bytes if self.dialect.whole_events else limits.max_event_bytes
         self._max_event = max(size, limits.max_arguments_bytes + 64 * KIB)
         self._decoder = EventDecoder(self._max_event)

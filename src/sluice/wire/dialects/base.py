@@ -47,6 +47,7 @@ class ReplyState:
         "reasoning",
         "reasoning_parts",
         "refusal",
+        "shown",
         "stop_reason",
         "text",
         "text_parts",
@@ -54,9 +55,15 @@ class ReplyState:
         "usage",
     )
 
-    def __init__(self, limits: Limits, *, keep: bool, used_ids: Container[str] = (), intent: bool = False) -> None:
+    def __init__(
+        self, limits: Limits, *, keep: bool, used_ids: Container[str] = (), intent: bool = False, inline: bool = False
+    ) -> None:
         # Where nothing is kept, the last piece still shows that something was said.
         self.text_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
+        # With calls inside text, what the dialect says is text is only part of what comes in; `shown` is the text then.
+        self.shown: Pieces | deque[str] | None = None
+        if inline:
+            self.shown, self.text_parts = self.text_parts, deque(maxlen=1)
         self.reasoning_parts: Pieces | deque[str] = Pieces() if keep else deque(maxlen=1)
         self.text: Callable[[str], None] = self.text_parts.append
         self.reasoning: Callable[[str], None] = self.reasoning_parts.append
@@ -90,9 +97,14 @@ class ReplyState:
             self.reasoning(text)
             out.append(ReasoningDelta(text))
 
+    def show(self, text: str) -> None:
+        """A piece of text that holds no calls, where the dialect's text may hold some."""
+        if self.shown is not None:
+            self.shown.append(text)
+
     def fold(self) -> None:
         """Lets go of the memory that many short pieces cost; to be called now and then."""
-        for parts in (self.text_parts, self.reasoning_parts):
+        for parts in (self.text_parts, self.reasoning_parts, self.shown):
             if isinstance(parts, Pieces):
                 parts.fold()
         self.calls.fold()
@@ -100,7 +112,7 @@ class ReplyState:
     def reply(self, dialect: str, keep: bool, *, whole: bool) -> Reply:
         """The reply so far. `whole` is false for a partial one: then no open call can be whole."""
         return Reply(
-            text="".join(self.text_parts) if keep else "",
+            text="".join(self.text_parts if self.shown is None else self.shown) if keep else "",
             reasoning="".join(self.reasoning_parts) if keep else "",
             tool_calls=self.calls.tool_calls(self.stop_reason if whole else None),
             stop_reason=self.stop_reason,
