@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sluice.errors import StreamError
 from sluice.values.deltas import CallArgument, CallClosed, CallOpened, CallProgress, Delta
+from sluice.wire.intent import WatchedCalls
 from sluice.wire.reply import ReplyReader
 
 
@@ -108,6 +109,34 @@ def test_a_cut_call_was_told_and_is_cut() -> None:
     with pytest.raises(StreamError) as caught:
         reader.close()
     assert caught.value.partial.tool_calls[0].status == "cut"
+
+
+def test_free_text_of_a_call_without_members_is_its_own_tail() -> None:
+    calls = WatchedCalls(4, 1000, lambda rule: None)
+    out: list[Delta] = []
+    calls.open_call(0, "1", "patch", out).kind = "custom"
+    calls.add(0, None, None, '{"not json', out)
+    assert out[-1] == CallProgress(0, 10, '{"not json', "")
+
+
+def test_arguments_in_the_last_word_alone_are_told_before_the_end() -> None:
+    calls = WatchedCalls(4, 1000, lambda rule: None)
+    out: list[Delta] = []
+    call = calls.open_call(0, "1", "f", out)
+    calls.replace_arguments(call, '{"path":"a"}')
+    calls.close_call(call, out)
+    assert out[1:] == [CallArgument(0, "path", "a"), CallProgress(0, 12, ""), CallClosed(0, "1", "f", "whole")]
+    calls.close_call(call, out)
+    assert len(out) == 4
+
+
+def test_arguments_in_fragments_are_not_told_again_at_the_end() -> None:
+    calls = WatchedCalls(4, 1000, lambda rule: None)
+    out: list[Delta] = []
+    call = calls.open_call(0, "1", "f", out)
+    calls.add(0, None, None, '{"path":"a"}', out)
+    calls.close_call(call, out)
+    assert sum(isinstance(d, CallArgument) for d in out) == 1
 
 
 def test_no_half_of_a_surrogate_pair_gets_out() -> None:

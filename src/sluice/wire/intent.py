@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from sluice.values.deltas import CallArgument, CallProgress, Delta
-from sluice.wire.assembler import CallAssembler
+from sluice.wire.assembler import CallAssembler, PartialCall
 from sluice.wire.json_scan import JsonScanner, Member
+from sluice.wire.surrogates import storable
 
 
 class WatchedCalls(CallAssembler):
@@ -32,7 +33,22 @@ class WatchedCalls(CallAssembler):
         call = self._last
         if not arguments or call is None:
             return
+        self._watch(call, arguments, out)
+
+    def close_call(self, call: PartialCall, out: list[Delta]) -> None:
+        """See `CallAssembler.close_call`. Arguments that came in the dialect's last word alone are told here."""
+        if not call.closed and call.position not in self._scanners and call.fragments:
+            self._close_name(call, out)
+            self._watch(call, "".join(call.fragments), out)
+        super().close_call(call, out)
+
+    def _watch(self, call: PartialCall, arguments: str, out: list[Delta]) -> None:
         position = call.position
+        if call.kind == "custom":
+            if position not in self._scanners:
+                self._scanners[position] = JsonScanner(keep=False)
+            out.append(CallProgress(position, call.size, storable(arguments), ""))
+            return
         scanner = self._scanners.get(position)
         if scanner is None or (scanner.end == 2 and scanner.size == 2):
             # The first fragment, or `{}` that stood in the place of the arguments.
