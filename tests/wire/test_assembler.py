@@ -461,3 +461,51 @@ def test_a_call_of_those_vectors_is_whole_only_if_its_arguments_are_an_object(sh
         statuses[row["id"].rsplit("-", 1)[1]] = {c.status for c in got.calls}
     assert statuses["0003"] == {"malformed"}, "a prefix that parses is no reason to believe the rest"
     assert statuses["0018"] == statuses["0021"] == {"cut"}
+
+
+# -- dialects that say things about a call in the end -------------------------------------------------------------------
+
+
+def test_the_last_word_on_id_name_and_arguments() -> None:
+    got = Assembled([], stop=None)
+    late = got.assembler.open_call(0, None, None, got.deltas)
+    got.assembler.extend(late, '{"x":')
+    got.assembler.identify(late, "a", "f", got.deltas)
+    assert got.deltas == [CallOpened(0, "a", "f")]
+    got.assembler.replace_arguments(late, '{"x":2}')
+    got.assembler.close_call(late, got.deltas)
+    early = got.assembler.open_call(1, "b", "g", got.deltas)
+    got.assembler.identify(early, "c", "g", got.deltas)
+    got.assembler.extend(early, "{}")
+    renamed = got.assembler.open_call(2, "d", "h", got.deltas)
+    got.assembler.identify(renamed, None, "rm", got.deltas)
+    got.assembler.finish("tool_use", got.deltas)
+    assert [(c.id, c.name, c.arguments, c.status) for c in got.assembler.tool_calls("tool_use")] == [
+        ("a", "f", '{"x":2}', "whole"),
+        ("c", "g", "{}", "whole"),
+        ("d", "h", "", "malformed"),
+    ]
+    assert got.counts == {"changing_id": 1}
+
+
+def test_both_ways_to_add_arguments_to_a_known_call_are_bounded() -> None:
+    got = Assembled([], stop=None, max_bytes=4)
+    call = got.assembler.open_call(0, "a", "f", got.deltas)
+    got.assembler.extend(call, "éé")
+    with pytest.raises(Bound):
+        got.assembler.extend(call, "x")
+    got.assembler.replace_arguments(call, "éé")
+    with pytest.raises(Bound):
+        got.assembler.replace_arguments(call, "ééx")
+
+
+@pytest.mark.parametrize("stop", ["tool_use", "max_tokens", None])
+@pytest.mark.parametrize("words", ["SELECT 1", "{}", ""])
+def test_a_call_with_free_text_is_never_whole(words: str, stop: str | None) -> None:
+    got = Assembled([], stop=None)
+    call = got.assembler.open_call(0, "a", "f", got.deltas)
+    call.kind = "custom"
+    got.assembler.replace_arguments(call, words)
+    got.assembler.close_call(call, got.deltas)
+    (only,) = got.assembler.tool_calls(stop)
+    assert (only.kind, only.arguments, only.status) == ("custom", words, "malformed")

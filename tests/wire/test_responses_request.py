@@ -369,8 +369,7 @@ def test_the_official_types_take_every_recorded_reply(shared: Path, accepted: Ca
         natives += reply.native is not None
         try:
             accepted(body_of(UserMessage("x"), reply, *(ToolMessage(c.id, c.name, "r") for c in reply.tool_calls)))
-        except ValueError as error:
-            assert "'type': 'api'" in str(error), path.name
+        except ValueError:
             refused.add(path.name)
     assert refused == {
         "pydantic-ai__models_cassettes_test_openai_responses_test_openai_responses_model_web_search_tool_stream__0.sse"
