@@ -52,12 +52,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     snippet_bytes: int = 160  # bytes of a matching line that are shown unless asked
     max_snippet_bytes: int = 400  # bytes of a matching line that may be shown
     search_seconds: float = 20.0  # seconds one search or listing may take
+    git_seconds: float = 30.0  # seconds the git commands of one call may take together
+    status_entries: int = 200  # changed paths a git status shows
+    max_status_entries: int = 500  # changed paths whose state is kept for faces and the session
+    diff_context_lines: int = 3  # unchanged lines around a change that are shown unless asked
+    max_diff_context_lines: int = 1000  # unchanged lines around a change that may be shown
+    build_seconds: float = 120.0  # seconds a build or a test run may take unless the model asks for more
+    build_output_bytes: int = 64 * KIB  # bytes of a build's or test run's output that are kept unless asked
+    max_build_output_bytes: int = MIB  # bytes of that output that may be kept
     max_command_lines: int = 200  # lines of a command's output that are shown
     command_seconds: float = 30.0  # seconds a command may take unless the model asks for more
     max_command_seconds: float = 600.0  # seconds the model may ask for
     command_drain_seconds: float = 0.2  # seconds pipes are read after the command itself has ended
     max_spill_bytes: int = 64 * MIB  # bytes of one result kept on disk for reading later
     max_command_output_bytes: int = 1024 * MIB  # bytes a command may print before its tree is ended
+    max_jobs: int = 8  # commands in the background at one time
+    max_job_output_bytes: int = 256 * KIB  # bytes of a job's output that wait to be read
+
+    # -- the sandbox: what one command may take of the machine, as far as the kernel holds it
+    max_command_processes: int = 1024  # processes and threads at one time; a parallel build takes a few hundred
+    max_command_memory_bytes: int = 8 * 1024 * MIB  # bytes of data of one process; linkers take a few GiB
+    max_command_file_bytes: int = 4 * 1024 * MIB  # bytes of one file a command writes
+    max_command_cpu_seconds: float = 3600.0  # seconds of one process's computing; a job may outlive any timeout
 
 
 DEFAULT_LIMITS = Limits()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,13 @@ def _mock(folder: Path, *messages: dict[str, Any], **more: Any) -> Settings:
     return Settings(workspace=str(workspace), mode="mock", mock_fixture=_fixture(folder, *messages), **more)
 
 
+def _make_repository(folder: Path) -> None:
+    """One empty commit; `a.txt` is not in it."""
+    who = ["-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "--quiet"], [*who, "commit", "--quiet", "--allow-empty", "--message=x"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=30)
+
+
 async def _run(settings: Settings, prompt: str = "go") -> list[n.Notice]:
     async with open_agent(settings) as agent:
         return [x async for x in agent.run(prompt)]
@@ -60,9 +68,13 @@ def test_every_offered_tool_called_with_nothing_allowed_changes_and_runs_nothing
         "bash_execute_safe": {"command": "touch ran"},
         "read_file_safe": {"path": "a.txt"},
         "rg_search": {"query": "x"},
+        "git_show": {"rev": "HEAD"},
+        "git_add": {"pathspecs": ["."]},
+        "git_commit": {"message": "x"},
     }
     settings = _mock(tmp_path)
     (tmp_path / "work" / "a.txt").write_text("x")
+    _make_repository(tmp_path / "work")
     for spec in make_registry(settings).specs():
         settings = _mock(tmp_path, _call(spec.name, **arguments.get(spec.name, {})), {"content": "ok"})
         notices = asyncio.run(_run(settings))
@@ -70,7 +82,7 @@ def test_every_offered_tool_called_with_nothing_allowed_changes_and_runs_nothing
         assert result.status == ("ok" if spec.category == "read_only" else "blocked"), spec.name
         if result.blocked is not None:
             assert result.blocked.missing
-    assert [p.name for p in (tmp_path / "work").iterdir()] == ["a.txt"]
+    assert {p.name for p in (tmp_path / "work").iterdir()} == {"a.txt", ".git"}
     assert (tmp_path / "work" / "a.txt").read_text() == "x"
 
 

@@ -34,18 +34,20 @@ def check(name: str, arguments: str) -> ToolSpec | ToolResult:
 
 
 def test_the_tools_are_these() -> None:
-    assert set(SPECS) >= {
-        "read_file_safe",
-        "list_files_bounded",
-        "rg_search",
-        "write_file_safe",
-        "apply_patch",
-        "bash_execute_safe",
-    }
-    categories = {name: spec.category for name, spec in SPECS.items()}
-    assert categories["read_file_safe"] == categories["list_files_bounded"] == categories["rg_search"] == "read_only"
-    assert categories["write_file_safe"] == categories["apply_patch"] == "mutating"
-    assert categories["bash_execute_safe"] == "execution"
+    """Names, order and categories of P4."""
+    files = {"read_file_safe": "read_only", "write_file_safe": "mutating", "apply_patch": "mutating"}
+    searches = {"list_files_bounded": "read_only", "rg_search": "read_only"}
+    readers = {"git_status": "read_only", "git_diff": "read_only", "git_show": "read_only"}
+    writers = {"git_add": "mutating", "git_commit": "mutating"}
+    commands = {"bash_execute_safe": "execution"}
+    wanted = {**files, **searches, **readers, **writers, **commands}
+    assert [(name, spec.category) for name, spec in SPECS.items() if name in wanted] == list(wanted.items())
+
+
+def test_the_marks_say_which_tools_change_the_repository_and_which_run_its_code() -> None:
+    changing = {name for name, spec in SPECS.items() if spec.risk.changes_repository}
+    assert changing == {"write_file_safe", "apply_patch", "git_add", "git_commit"}
+    assert {"bash_execute_safe"} <= {name for name, spec in SPECS.items() if spec.risk.runs_repository_code}
 
 
 @TOOLS
@@ -73,7 +75,8 @@ def test_the_words_mention_every_argument(name: str) -> None:
 @TOOLS
 def test_unknown_keys_and_wrong_types_are_told_with_their_place(name: str) -> None:
     schema = SPECS[name].parameters
-    right: dict[str, Any] = dict.fromkeys(schema["required"], "x")
+    listed = {key for key, node in schema["properties"].items() if node.get("type") == "array"}
+    right: dict[str, Any] = {key: ["x"] if key in listed else "x" for key in schema["required"]}
     bad = [({**right, "no_such_argument": 1}, "$.no_such_argument")]
     bad += [({**right, argument: {"a": [1]}}, f"$.{argument}") for argument in schema["properties"]]
     for arguments, path in bad:
@@ -98,8 +101,10 @@ def test_what_is_no_strict_object_is_told(name: str, arguments: str) -> None:
 @TOOLS
 @pytest.mark.parametrize("value", ["a\0b", "\0", "x" * 10_000_000, "\x1b]0;x\x07", "../" * 1000, "\u202e"])
 def test_hostile_text_in_any_argument_is_answered_within_bounds(name: str, value: str, bench: Any) -> None:
-    required = SPECS[name].parameters["required"]
-    text = json.dumps(dict.fromkeys(required, value) or {"directory": value})
+    schema = SPECS[name].parameters
+    listed = {key for key, node in schema["properties"].items() if node.get("type") == "array"}
+    wanted = schema["required"] or (["pathspecs"] if "pathspecs" in schema["properties"] else ["directory"])
+    text = json.dumps({key: [value] if key in listed else value for key in wanted})
     if isinstance(check(name, text), ToolResult):
         return
     key = CallKey("run", 1, 0)

@@ -5,11 +5,27 @@ A module of its own, because the tools import the registry; whoever needs no too
 
 from __future__ import annotations
 
-from sluice.tools import apply_patch, bash, list_files, read_file, rg_search, write_file
+from sluice.tools import (
+    apply_patch,
+    bash,
+    git_add,
+    git_commit,
+    git_diff,
+    git_show,
+    git_status,
+    list_files,
+    read_file,
+    rg_search,
+    write_file,
+)
 from sluice.tools.registry import Tool
 
 
 def default_tools() -> tuple[Tool, ...]:
-    """All built-in tools: reading first, then writing, then running."""
-    modules = (read_file, list_files, rg_search, write_file, apply_patch, bash)
+    """All built-in tools: files, searching, git, running."""
+    modules = (
+        *(read_file, write_file, apply_patch, list_files, rg_search),
+        *(git_status, git_diff, git_show, git_add, git_commit),
+        bash,
+    )
     return tuple(module.TOOL for module in modules)
