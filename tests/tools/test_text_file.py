@@ -23,6 +23,8 @@ CHINESE = "这是一个测试文件,用来检查编码的判断是否正确。\n
         (("int x; // " + CHINESE).encode("gbk"), "gb18030", b""),
         ("Größe über alles, café, élève, señor\n".encode("latin-1"), "latin-1", b""),
         (b"caf\xe9\n", "latin-1", b""),
+        ("plain text\r\nsecond line\r\n".encode("utf-16-le"), "utf-16-le", b""),
+        ("plain text\n\u6587\u5b57 second\n".encode("utf-16-be"), "utf-16-be", b""),
         ("多字节文本\n".encode() + b"stray \xff byte\n", "utf-8", b""),
     ],
 )
@@ -38,6 +40,11 @@ def test_encodings_are_told(data: bytes, codec: str, mark: bytes) -> None:
     [
         b"\0",
         b"ELF\0\1\2",
+        "\u6587\u5b57\u6587\u5b57 a\n".encode("utf-16-le"),  # nothing tells it from a program's bytes
+        "odd".encode("utf-16-le") + b"x",
+        b"\x01\0\x02\0\x03\0\x04\0",
+        "a\0b\n".encode("utf-16-le"),
+        "ab\ue000".encode("utf-16-le"),
         b"\xff\xfe" + "a\0b".encode("utf-16-le"),
         bytes(range(1, 9)) * 4,
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",

@@ -34,6 +34,7 @@ _NAMES = {
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # white space, form feed and ESC are seen in text
 _HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0001-\U000e007f]")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_ASSIGNED = re.compile("[^\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff]*")  # none of what no script writes
 _PAIR = re.compile(rb"[\x81-\xfe][\x40-\xfe]")
 _COMMON_PAIR = re.compile(rb"[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]")
 _ESCAPED = re.compile("[\udc80-\udcff]")
@@ -68,10 +69,14 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
             return "none"
         return kinds[0] if len(kinds) == 1 else "mixed"
 
+    def _name(self) -> str:
+        guessed = " (guessed)" if self.codec.startswith("utf-16") and not self.mark else ""
+        return _NAMES[self.codec] + guessed
+
     def facts(self) -> dict[str, str | int | bool]:
         """What a face or a later tool may want to know of the file."""
         facts: dict[str, str | int | bool] = {
-            "encoding": _NAMES[self.codec],
+            "encoding": self._name(),
             "bom": bool(self.mark),
             "line_ends": self.line_ends,
             "final_newline": self.text.endswith(("\n", "\r")),
@@ -85,7 +90,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
         """What a reader of the text alone would get wrong, each in a few words; empty for plain UTF-8 with LF."""
         notes: list[str] = []
         if self.codec != "utf-8" or self.mark:
-            notes.append("encoding " + _NAMES[self.codec] + (" with BOM" if self.mark else ""))
+            notes.append("encoding " + self._name() + (" with BOM" if self.mark else ""))
         if self.line_ends not in ("lf", "none"):
             notes.append(f"line ends {self.line_ends.upper() if self.line_ends != 'mixed' else 'mixed'}")
         if not self.text.isascii():
@@ -97,20 +102,25 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode(data: bytes) -> Text | None:
-    """The file as text, or None if it is binary: it holds NUL, or more than one control character in fifty."""
+    """The file as text, or None if it is binary: it holds NUL, or more than one control character in fifty.
+
+    NUL bytes are text only where they are the high halves of UTF-16: with a BOM, or without one if half of all characters
+    are ASCII. UTF-16 of mostly other scripts without a BOM counts as binary: nothing tells its bytes from a program's.
+    """
     for mark, codec in _MARKS:
         if data.startswith(mark):
             found = _exactly(data[len(mark) :], codec, mark)
             if found is not None:
                 return None if "\0" in found.text else found
     if b"\0" in data:
-        return None
+        found = _unmarked_utf16(data)
+        return found if found is not None and _few_controls(found.text) else None
     found = _utf8(data)
     if found is None and _looks_chinese(data):
         found = _exactly(data, "gb18030")
     if found is None:
         found = Text(mark=b"", text=data.decode("latin-1"), codec="latin-1")
-    return found if len(_CONTROLS.findall(found.text)) * 50 <= len(found.text) else None
+    return found if _few_controls(found.text) else None
 
 
 def shown(text: str) -> str:
@@ -126,6 +136,21 @@ def _exactly(data: bytes, codec: str, mark: bytes = b"") -> Text | None:
     except UnicodeError:
         return None
     return Text(mark=mark, text=text, codec=codec) if again == data else None
+
+
+def _few_controls(text: str) -> bool:
+    return len(_CONTROLS.findall(text)) * 50 <= len(text)
+
+
+def _unmarked_utf16(data: bytes) -> Text | None:
+    if len(data) % 2:
+        return None
+    even, odd = data[::2].count(0), data[1::2].count(0)
+    low, high, codec = (even, odd, "utf-16-le") if odd >= even else (odd, even, "utf-16-be")
+    if low or high * 4 < len(data):
+        return None
+    found = _exactly(data, codec)
+    return None if found is None or not _ASSIGNED.fullmatch(found.text) else found
 
 
 def _utf8(data: bytes) -> Text | None:
