@@ -387,6 +387,7 @@ def test_values_follow_the_types_of_the_tool() -> None:
 
     assert read(path="5", lines="5", tags='["a"]', other="5") == {"path": "5", "lines": 5, "tags": ["a"], "other": "5"}
     assert read(lines="five", tags="[") == {"lines": "five", "tags": "["}
+    assert read(lines="", tags='[1],"x":[2]') == {"lines": "", "tags": '[1],"x":[2]'}
     assert read(note="null", deep="null") == {"note": None, "deep": None}
     assert read(note="5", path="null", deep='{"a": 1}') == {"note": "5", "path": "null", "deep": {"a": 1}}
 

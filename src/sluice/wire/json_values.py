@@ -39,22 +39,28 @@ def unescaped(piece: str) -> str:
 
 
 def member_value(raw: str) -> tuple[Any] | None:
-    """The value that a raw one is, in a tuple; `None` if strict JSON has none such."""
+    """The value of a raw one whose grammar the scanner has checked, in a tuple; `None` if strict JSON has none such."""
     if is_torn(raw):
         raw = rejoined(raw)
     if raw[0] == '"' and "\\" not in raw and not is_torn(raw):
         return (raw[1:-1],)
+    return _inside_object(raw)
+
+
+def strict_value(text: str) -> tuple[Any] | None:
+    """Any text as `strict_json` reads it, whatever its top level is, in a tuple; `None` if it is no strict JSON."""
+    text = text.strip(" \t\n\r")
+    if text[:1] != "{":
+        return _inside_object(text)
     try:
-        return (parse_arguments('{"":' + raw + "}")[""],)
+        return (parse_arguments(text),)
     except ArgumentsError:
         return None
 
 
-def strict_value(text: str) -> tuple[Any] | None:
-    """A text as `strict_json` reads it, whatever its top level is, in a tuple; `None` if it is no strict JSON."""
-    if text.lstrip()[:1] == "{":
-        try:
-            return (parse_arguments(text),)
-        except ArgumentsError:
-            return None
-    return member_value(text.strip(" \t\n\r"))
+def _inside_object(raw: str) -> tuple[Any] | None:
+    try:
+        made = parse_arguments('{"":' + raw + "}")
+    except ArgumentsError:
+        return None
+    return (made[""],) if len(made) == 1 else None
