@@ -509,6 +509,26 @@ def test_every_tolerance_of_this_dialect_has_a_test() -> None:
     assert named == set(T)
 
 
+def test_each_delta_of_another_kind_is_counted() -> None:
+    for odd in (
+        delta(0, "signature_delta", signature="s"),
+        delta(0, "thinking_delta", thinking="t"),
+        delta(0, "input_json_delta", partial_json="{"),
+        delta(0, "compaction_delta", content="c"),
+    ):
+        got = read(begin(), start(0, "text", text="x"), odd, stop(0), end())
+        assert got.reply.tolerances == {"delta_of_other_kind": 1}
+
+
+def test_halves_of_a_pair_in_two_blocks_are_no_pair() -> None:
+    assert read(begin(), text(0, "\ud83d"), text(1, "\ude42"), end()).reply.text == "\ufffd\ufffd"
+
+
+def test_a_first_block_without_an_index_is_the_first() -> None:
+    got = read(begin(), start(None, "text", text="x"), stop(None), text(1, "y"), end())
+    assert (got.reply.text, got.reply.tolerances) == ("xy", {"missing_index": 1})
+
+
 def test_input_at_the_start_of_a_call_counts_if_nothing_follows() -> None:
     given_input = start(0, "tool_use", id="a", name="f", input={"sql": "SELECT 1"})
     got = read(begin(), given_input, stop(0), end("tool_use"))

@@ -163,8 +163,7 @@ class Content:
     def _place(self, index: Any) -> int:
         if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < _TOO_MANY:
             return index
-        if index is not None or self._next:
-            self._state.tolerate("missing_index")
+        self._state.tolerate("missing_index")
         return self._next
 
     def delta(self, value: dict[str, Any], out: list[Delta]) -> None:
