@@ -56,6 +56,12 @@ class _Message(msgspec.Struct, gc=False):
     content_block: _Block | None = None
 
 
+class _Response(msgspec.Struct, gc=False):
+    type: str | None = None
+    delta: str | None = None
+    output_index: int = 0
+
+
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """A piece of text."""
 
@@ -63,6 +69,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
 _decode_message = msgspec.json.Decoder(_Message).decode
 
 
@@ -144,3 +151,21 @@ class MessagesFloor(Floor):
         elif message.content_block is not None and message.content_block.type == "tool_use":
             self.calls[message.index] = []
             self.names[message.index] = message.content_block.name
+
+
+class ResponsesFloor(Floor):
+    """The same for the Responses API."""
+
+    def _event(self, event: bytes, out: list[Delta]) -> None:
+        part = _decode_response(event)
+        if part.type == "response.output_text.delta":
+            if part.delta:
+                self.text.append(part.delta)
+                out.append(Delta(part.delta))
+        elif part.type == "response.function_call_arguments.delta":
+            if part.output_index not in self.calls:
+                self.calls[part.output_index] = []
+            if part.delta:
+                self.calls[part.output_index].append(part.delta)
+        elif part.type == "response.completed":
+            self.finish = part.type

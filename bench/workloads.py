@@ -124,6 +124,58 @@ def messages_calls(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: in
     return _messages(middle, "tool_use")
 
 
+def _response(kind: str, **members: object) -> bytes:
+    return _message(f"response.{kind}", sequence_number=4711, **members)
+
+
+def _responses(items: list[tuple[dict[str, object], list[bytes], dict[str, object]]]) -> list[bytes]:
+    """A reply of items: the item as it opens, its events, and the item as it ends."""
+    response = {"id": "resp_0sluiceBenchmark00000", "object": "response", "model": "bench-model-2026-11-30"}
+    stream = [_response("created", response={**response, "status": "in_progress"})]
+    for index, (opening, middle, ending) in enumerate(items):
+        stream.append(_response("output_item.added", output_index=index, item=opening))
+        stream += middle
+        stream.append(_response("output_item.done", output_index=index, item=ending))
+    output = [ending for _, _, ending in items]
+    usage = {"input_tokens": 800, "output_tokens": 2000, "total_tokens": 2800}
+    stream.append(
+        _response("completed", response={**response, "status": "completed", "output": output, "usage": usage})
+    )
+    return stream
+
+
+def responses_text(events: int = 2000) -> list[bytes]:
+    """The answer of `text_stream` as one message of the Responses API."""
+    dice = random.Random(1)
+    words = [" " + dice.choice(WORDS) for _ in range(events)]
+    item = {"id": "msg_0sluiceBenchmark0000000000000000000000", "type": "message", "role": "assistant"}
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    middle = [
+        _response("output_text.delta", **place, delta=word, logprobs=[], obfuscation="a1B2c3D4e5")  # type: ignore[arg-type]
+        for word in words
+    ]
+    middle.append(_response("output_text.done", **place, text="".join(words), logprobs=[]))  # type: ignore[arg-type]
+    content = [{"type": "output_text", "text": "".join(words), "annotations": [], "logprobs": []}]
+    return _responses([({**item, "content": []}, middle, {**item, "status": "completed", "content": content})])
+
+
+def responses_calls(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: int = 16) -> list[bytes]:
+    """The calls of `calls_stream` as items of the Responses API, one after the other as the API sends them."""
+    items: list[tuple[dict[str, object], list[bytes], dict[str, object]]] = []
+    for i in range(calls):
+        whole = arguments(size, i)
+        id = f"fc_{i}sluiceBenchmark0000000000000000000000"
+        item: dict[str, object] = {"id": id, "type": "function_call", "call_id": f"call_{i}", "name": "apply_patch"}
+        middle = [
+            _response("function_call_arguments.delta", item_id=id, output_index=i, delta=f, obfuscation="a1B2c3")
+            for f in _fragments(whole, low, high, i)
+        ]
+        middle.append(_response("function_call_arguments.done", item_id=id, output_index=i, arguments=whole))
+        ending = {**item, "status": "completed", "arguments": whole}
+        items.append(({**item, "status": "in_progress", "arguments": ""}, middle, ending))
+    return _responses(items)
+
+
 def pieces(stream: list[bytes], size: int | None) -> list[bytes]:
     """The same bytes in reads of `size` bytes; 0: all in one read; `None`: one event a read."""
     if size is None:
