@@ -519,6 +519,48 @@ def test_a_call_that_only_its_end_names() -> None:
     assert renamed.tool_calls[0].status == "malformed"
 
 
+def test_fragments_go_to_no_call_that_is_over_or_another() -> None:
+    opened = added(0, "function_call", call_id="a", name="f")
+    replaced = read(begin(), opened, added(0, "message"), delta(0, "function_call_arguments", "{}"), end())
+    assert replaced.whole is not None
+    assert replaced.whole.tolerances["orphan_fragment"] == 1
+    ended = read(begin(), opened, done(0, "function_call", call_id="a", name="f", arguments='{"x":1}'),
+                 delta(0, "function_call_arguments", "{}"), end())  # fmt: skip
+    assert ended.whole is not None
+    assert (ended.whole.tool_calls[0].arguments, ended.whole.tolerances["orphan_fragment"]) == ('{"x":1}', 1)
+
+
+def test_without_indices_ids_tell_items_apart_and_without_both_the_last_open_one_counts() -> None:
+    def bare(kind: str, **members: Any) -> bytes:
+        return event(f"response.{kind}", **members)
+
+    one = {"type": "function_call", "call_id": "a", "name": "f"}
+    two = {"type": "function_call", "call_id": "b", "name": "g"}
+    unnamed = read(
+        begin(),
+        bare("output_item.added", item=one),
+        bare("output_item.added", item=two),
+        bare("output_item.done", item={**two, "arguments": "{}"}),
+        bare("function_call_arguments.delta", delta='{"x":1}'),
+        bare("output_item.done", item={**one, "arguments": ""}),
+        end(),
+    ).whole
+    assert unnamed is not None
+    assert [(c.id, c.arguments) for c in unnamed.tool_calls] == [("a", '{"x":1}'), ("b", "{}")]
+    stray = read(
+        begin(),
+        bare("output_item.added", item={**one, "id": "i1"}),
+        bare("function_call_arguments.delta", item_id="i1", delta='{"x":1}'),
+        bare("function_call_arguments.delta", item_id="i2", delta='{"y":2}'),
+        end(),
+    ).whole
+    assert stray is not None
+    assert [(c.id, c.arguments, c.status) for c in stray.tool_calls] == [
+        ("a", '{"x":1}', "whole"),
+        ("call_1", '{"y":2}', "malformed"),
+    ]
+
+
 def test_a_call_that_the_server_ran_itself_is_never_whole() -> None:
     reply = read(begin(), added(0, "function_call", call_id="a", name="f"),
                  done(0, "function_call", call_id="a", name="f", arguments="{}", output="8"), end()).whole  # fmt: skip
@@ -544,6 +586,23 @@ def test_bounds() -> None:
         assert (got.kind, got.error and got.error.bound) == ("limit", "max_arguments_bytes")
     two = read(opened, added(1, "function_call", call_id="b", name="f"), limits=tight)
     assert (two.kind, two.error and two.error.bound) == ("limit", "max_calls_per_reply")
+
+
+@pytest.mark.parametrize(
+    ("events", "kept"),
+    [
+        (message(1, "t"), True),
+        (added(1, "message") + text(1, "t") + done(1, "message"), False),  # its end names it and nothing in it
+        (added(1, "message") + text(1, "t"), False),  # it has no end
+        (added(1, "function_call", call_id="a", name="f"), False),
+        (added(1, "message"), True),
+    ],
+)
+def test_items_are_kept_only_if_all_that_was_said_is_in_them(events: bytes, kept: bool) -> None:
+    sealed = added(0, "reasoning") + done(0, "reasoning", summary=[], encrypted_content="SEAL")
+    reply = read(begin(), sealed, events, end()).whole
+    assert reply is not None
+    assert (reply.native is not None) is kept
 
 
 def test_where_nothing_is_kept_deltas_are_the_same() -> None:

@@ -89,9 +89,6 @@ class OutputItems:
             item = self.open(kind, index, id, "item_not_opened")
             if kind in CALL_KINDS:
                 self._open_call(item, None, None, [])
-        if item.id is None and id is not None:
-            item.id = id
-            self.by_id[id] = item
         return item
 
     def begin(self, raw: dict[str, Any], kind: str, index: int | None, id: str | None, out: list[Delta]) -> Item:
@@ -104,11 +101,8 @@ class OutputItems:
         return item
 
     def _open_call(self, item: Item, id: str | None, name: str | None, out: list[Delta]) -> None:
-        calls = self._state.calls
         index = item.index if item.index is not None else len(self.items) - 1
-        if calls.at(index) is not None:
-            index = max(call.index for call in calls.calls) + 1
-        item.call = calls.open_call(index, id, name, out)
+        item.call = self._state.calls.open_call(index, id, name, out)
         if item.kind == "custom_tool_call":
             item.call.kind = "custom"
         if item.index is not None:
