@@ -605,6 +605,56 @@ def test_items_are_kept_only_if_all_that_was_said_is_in_them(events: bytes, kept
     assert (reply.native is not None) is kept
 
 
+def test_ends_that_name_an_item_and_nothing_in_it_leave_the_word_to_the_whole_reply() -> None:
+    output = [
+        {
+            "type": "reasoning",
+            "id": "i0",
+            "encrypted_content": "SEAL",
+            "summary": [{"type": "summary_text", "text": "hm"}],
+        },
+        {"type": "message", "id": "i1", "content": said("t")},
+    ]
+    reply = read(
+        begin(),
+        added(0, "reasoning"),
+        delta(0, "reasoning_summary_text", "hm"),
+        done(0, "reasoning"),
+        added(1, "message"),
+        text(1, "t"),
+        done(1, "message"),
+        end(output=output),
+    ).whole
+    assert reply is not None
+    assert (reply.text, reply.reasoning, reply.tolerances) == ("t", "hm", {})
+    assert reply.blocks == (Reasoning(text="hm", signature="SEAL"),)
+    assert json.loads(str(reply.native)) == output
+
+
+def test_the_whole_reply_is_matched_by_id_by_call_and_by_likeness() -> None:
+    def whole(id: str, call_id: str, name: str) -> dict[str, Any]:
+        return {"type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": f'{{"n":"{name}"}}'}
+
+    opened = (
+        begin(),
+        added(0, "function_call", call_id="a", name="f"),
+        added(1, "function_call", call_id="b", name="f"),
+        added(2, "function_call", call_id="c", name="h"),
+    )
+    for output in (
+        [whole("i1", "x", "f"), whole("i2", "c", "h"), whole("i0", "y", "f")],
+        [whole("z1", "b", "f"), whole("z2", "c", "h"), whole("z0", "a", "f")],
+        [whole("z2", "z", "h"), whole("z0", "y", "f"), whole("z1", "x", "f")],
+    ):
+        reply = read(*opened, end(output=output)).whole
+        assert reply is not None
+        assert [(c.name, c.arguments, c.status) for c in reply.tool_calls] == [
+            (name, f'{{"n":"{name}"}}', "whole") for name in ("f", "f", "h")
+        ]
+        ids = {"x": "x", "y": "y"} if output[0]["call_id"] != "b" else {"x": "b", "y": "a"}
+        assert [c.id for c in reply.tool_calls][:2] == [ids["y"], ids["x"]]
+
+
 def test_where_nothing_is_kept_deltas_are_the_same() -> None:
     body = (
         begin(),
