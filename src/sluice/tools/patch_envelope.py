@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 MAX_SECTIONS = 100  # sections of one patch: each holds its files' old and new bytes until the end
+MAX_HUNKS = 20_000  # hunks of one patch, some 180 KB of the shortest: each is looked for on its own
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _SECTION = re.compile(r"\*\*\* (Add|Delete|Update) File:(.*)")
@@ -105,6 +106,7 @@ class _Reader:
         self._lines = lines
         self._at = at
         self._end = end
+        self._hunks_read = 0
 
     def sections(self) -> tuple[Section, ...] | Unreadable:
         found: list[Section] = []
@@ -168,6 +170,9 @@ class _Reader:
 
     def _hunk(self, *, first: bool) -> Hunk:
         start, headers = self._at, []
+        self._hunks_read += 1
+        if self._hunks_read > MAX_HUNKS:
+            raise _Stop(start, f"more than {MAX_HUNKS} hunks; split the patch into several calls")
         while self._at < self._end and self._lines[self._at].startswith("@@"):
             header = self._lines[self._at]
             if header.strip() != "@@" and not _NUMBERED.fullmatch(header.strip()):

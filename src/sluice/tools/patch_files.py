@@ -17,7 +17,7 @@ from sluice.limits import MIB
 from sluice.tools.changing import Change
 from sluice.tools.file_diff import MAX_DIFF_LINES, LineChange, changes_between, lines_of, written
 from sluice.tools.patch_envelope import Section, Unreadable, parse
-from sluice.tools.patch_hunks import Fit, Lines, Misplaced, place_hunks
+from sluice.tools.patch_hunks import MAX_LINES, Fit, Lines, Misplaced, place_hunks
 from sluice.tools.patch_match import Edits, line_changes
 from sluice.tools.patch_miss import candidates_at, nearest
 from sluice.tools.refusal import refused, refused_path
@@ -188,6 +188,9 @@ class _Plan:
         text = decode(draft.now or b"")
         if text is None:
             raise _Refusal("binary_file", f"{visible(draft.path)} is a binary file", draft.path)
+        if text.text.count("\n") + text.text.count("\r") > MAX_LINES:
+            message = f"{visible(draft.path)} has more than {MAX_LINES} lines; edit it with old_text and new_text"
+            raise _Refusal("truncated_file", message, draft.path)
         placed = place_hunks(text.text, section.hunks)
         if isinstance(placed, Misplaced):
             raise self._misplaced(draft, placed, text.text)

@@ -15,13 +15,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 
 import msgspec
 
 from sluice.tools.patch_envelope import Group, Hunk
 from sluice.tools.patch_match import MAX_PLACES, Splice, usual_line_end
 from sluice.tools.patch_miss import LOOK_ALIKES
+
+MAX_LINES = 1_000_000  # lines of a file up to which hunks are looked for: the cost of each way grows with them
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -63,12 +65,22 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
-        self.ends = [end.start() for end in _LINE_END.finditer(text)]
+        if "\r" in text:
+            found = list(_LINE_END.finditer(text))
+            self.starts = [0, *(end.end() for end in found)]
+            self.ends = [end.start() for end in found]
+            self._lines: list[str] | None = None
+        else:  # the usual file, many times faster
+            self._lines = text.split("\n")
+            self.starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+            self.starts.pop()
+            self.ends = [start - 1 for start in self.starts[1:]]
         if self.starts[-1] == len(text):
             self.starts.pop()  # the text ends with a line end, or is empty
         else:
             self.ends.append(len(text))
+        if self._lines is not None:
+            del self._lines[len(self.starts) :]
         self._ready: dict[int, tuple[str, list[int]]] = {}
 
     def __len__(self) -> int:
@@ -76,7 +88,9 @@ class Lines:
 
     def all(self) -> list[str]:
         """All lines, without their ends."""
-        return [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
+        if self._lines is None:
+            self._lines = [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
+        return self._lines
 
     def end_of(self, number: int) -> int:
         """The offset after line `number` (from 0) and its line end."""
@@ -101,12 +115,9 @@ class Lines:
     def _in_way(self, way: int) -> tuple[str, list[int]]:
         ready = self._ready.get(way)
         if ready is None:
-            form = _WAYS[way][0]
-            formed = [form(line) for line in self.all()]
-            starts, at = [], 0
-            for line in formed:
-                starts.append(at)
-                at += len(line) + 1
+            formed = list(map(_WAYS[way][0], self.all()))
+            starts = [0, *accumulate(len(line) + 1 for line in formed)]
+            starts.pop()
             ready = self._ready[way] = "\n" + "\n".join(formed) + "\n", starts
         return ready
 

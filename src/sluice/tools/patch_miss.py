@@ -15,6 +15,7 @@ _MAX_LINE = 200  # characters of a line that are shown
 _MAX_SHOWN = 12  # lines of the file that are shown
 _MAX_COMPARED = 4_000  # lines that are compared by similarity
 _MAX_FOLDED = 1_000_000  # characters of a file up to which the costlier forms are tried
+_MAX_LINES = 1_000_000  # lines of a file up to which a near place is looked for
 _MAX_OLD_LINES = 2_000  # lines of the old text that vote for a place
 _MAX_POSITIONS = 50  # places of one line that count: a line that is everywhere says nothing
 
@@ -72,6 +73,8 @@ def _and_more(shown: list[str], count: int) -> str:
 
 def nearest(text: str, old: str, name: str = "old_text") -> str:
     """A few lines on where the old text (called `name`) nearly is, or that nothing in the file is like it."""
+    if text.count("\n") > _MAX_LINES:
+        return "The file has too many lines to look for a place that is nearly it."
     lines, wanted = _lines(text), _lines(old)[:_MAX_OLD_LINES]
     for form, words in _FORMS[: len(_FORMS) if len(text) <= _MAX_FOLDED else 2]:
         at = _place_by_form(lines, wanted, form)

@@ -31,6 +31,7 @@ from sluice.tools.spill import spill_number
 from sluice.values.ports import Journal
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_MAX_NEW_DEPTH = 100  # folders above a new file where some must be made: each is held open until the file is there
 _BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -234,6 +235,9 @@ class Workspace:
         else:
             descriptors.callback(os.close, folder)
             return folder
+        if len(parts) > _MAX_NEW_DEPTH:
+            shown = visible("/".join(parts))
+            raise PathError("path_too_long", f"{shown} is new and over {_MAX_NEW_DEPTH} folders deep", shown)
         at = self._open(self.fd, (), flags)
         descriptors.callback(os.close, at)
         for part in parts:
