@@ -232,6 +232,11 @@ _CASES: list[tuple[str, str, str, str, list[tuple[str, Any, str]]]] = [
     ("think", "The <think> tag", "The <think> tag", "", []),
     ("think", "a\n<think>b</think>", "a\n", "b", []),
     ("think", "a </think> b", "a </think> b", "", []),
+    ("glm", "<tool_call>" + "n" * 140 + "</tool_call>", "<tool_call>" + "n" * 140 + "</tool_call>", "", []),
+    ("llama", '{"age":3,"name":"write","parameters":{}}', '{"age":3,"name":"write","parameters":{}}', "", []),
+    ("llama", '{"name":"write","parameters":{}};', "", "", [("write", {}, "whole")]),
+    ("hermes", '<tool_call>{"name":"a","arguments":"{\\"x', "", "", [("a", '"{\\"x', "cut")]),
+    ("hermes", '<tool_call>{"name":"a","arguments":{"x":1} oops</tool_call>', "", "", [("a", '{"x":1}', "malformed")]),
     # fences and quotes
     (
         "hermes",
@@ -530,6 +535,14 @@ def test_the_bounds_of_calls_hold() -> None:
     assert _bounded(_event(long), max_arguments_bytes=1000) == "max_arguments_bytes"
     never = 'x<tool_call>{"x":"' + "y" * 80_000
     assert _bounded(_event(never), max_arguments_bytes=1000) == "max_arguments_bytes"
+
+
+def test_the_bound_is_one_of_each_call_and_not_of_all_of_a_list() -> None:
+    call = '{"name":"a","arguments":{"x":"' + "y" * 50_000 + '"}}'
+    small = msgspec.structs.replace(DEFAULT_LIMITS, max_arguments_bytes=60_000)
+    reader = ReplyReader("openai_chat", inline="mistral", limits=small)
+    reader.feed(_event(f"[TOOL_CALLS][{call},{call},{call}]") + _event(finish="stop"))
+    assert [c.status for c in reader.close().tool_calls] == ["whole"] * 3
 
 
 def test_given_back_text_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

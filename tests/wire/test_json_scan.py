@@ -130,6 +130,14 @@ def test_a_plain_fragment_is_handed_on_and_not_copied() -> None:
     assert scanner.feed(piece, []) is piece
 
 
+@pytest.mark.parametrize("half", ["\\ud83d", "\ud83d"])
+def test_a_tail_waits_for_the_other_half_of_a_pair(half: str) -> None:
+    other = "\\ude00" if half[0] == "\\" else "\ude00"
+    _, done, tails = _fed(['{"a":"', "x" + half, other, "y", '"}'])
+    assert tails == ["", "x", "\N{GRINNING FACE}", "y", ""]
+    assert done[0].value == "x\N{GRINNING FACE}y"
+
+
 def test_strings_below_the_top_level_have_no_tail() -> None:
     _, _, tails = _fed(['{"a":{"b":"x', "y", '"}, "c":["z', "z"])
     assert tails == ["", "", "", ""]

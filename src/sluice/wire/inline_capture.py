@@ -103,8 +103,7 @@ class Capture:
         self.taken = 0
         if call is not None:
             call.announced = False
-            if call.problem is None:
-                self.calls.close_call(call, self.out)
+            self.calls.close_call(call, self.out)
 
     def cut(self) -> None:
         """The reply ended inside the call."""
