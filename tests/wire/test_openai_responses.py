@@ -683,6 +683,26 @@ def test_half_a_pair_that_nothing_follows() -> None:
     assert (got.whole.text, got.whole.reasoning) == ("a\ufffd", "\ufffd")
 
 
+def test_a_lone_half_in_reasoning_keeps_its_place() -> None:
+    pieces = [delta(0, "reasoning_summary_text", piece) for piece in ("\ud83c", "x")]
+    reply = read(begin(), added(0, "reasoning"), *pieces, end()).whole
+    assert reply is not None
+    assert reply.reasoning == "\ufffdx"
+
+
+def test_an_item_that_ends_as_another_kind_is_another_item() -> None:
+    got = read(begin(), added(0, "message"), done(0, "function_call", call_id="a", name="f", arguments="{}"), end())
+    assert got.whole is not None
+    assert [(c.id, c.status) for c in got.whole.tool_calls] == [("a", "whole")]
+
+
+def test_kept_items_stand_in_the_order_of_their_indices() -> None:
+    sealed = added(0, "reasoning") + done(0, "reasoning", summary=[], encrypted_content="SEAL")
+    reply = read(begin(), message(1, "t"), sealed, end()).whole
+    assert reply is not None
+    assert [raw["id"] for raw in json.loads(str(reply.native))] == ["i0", "i1"]
+
+
 # -- properties ---------------------------------------------------------------------------------------------------------
 
 words = st.text(max_size=8).map(lambda t: t.encode("utf-8", "replace").decode())

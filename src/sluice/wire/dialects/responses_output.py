@@ -155,7 +155,6 @@ class OutputItems:
         if raw.get("output") is not None:
             # Some servers run a call themselves and show it in the same form: it must not be run again.
             call.problem = "the provider has run this call itself"
-            call.verdict = None
         if raw.get("status") not in ("incomplete", "in_progress", "failed"):
             state.calls.close_call(call, out)
 
