@@ -108,7 +108,7 @@ HOSTILE = {
     "a million slashes": "/" * MANY,
     "a million dots": "../" * MANY,
     "5,000 parts": "d/" * 5_000 + "f",
-    "2,000 parts": "d/" * 2_000 + "f",
+    "200 parts": "d/" * 200 + "f",
     "a million brackets": "(" * MANY,
     "sections": "*** Begin Patch\n" + "*** Delete File: a\n" * (MANY // 19) + "*** End Patch",
     "hunks": "*** Begin Patch\n*** Update File: ok.txt\n" + "@@\n-one\n+one\n" * (MANY // 13) + "*** End Patch",

@@ -71,6 +71,14 @@ def test_no_link_is_followed_at_any_component(way: OpenBeneath, root: int, parts
     assert path_error(caught.value, "x").code == "symlink"
 
 
+@pytest.mark.parametrize("parts", [("..",), ("..", "outside", "secret.txt"), ("d", "..", "..", "outside")])
+def test_no_way_leads_above_the_root(way: OpenBeneath, root: int, parts: tuple[str, ...]) -> None:
+    """The words are refused long before; the open must not depend on that."""
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - the code is what is checked
+        os.close(way(root, parts, os.O_RDONLY))
+    assert caught.value.errno == errno.EXDEV
+
+
 def test_a_file_is_no_folder(way: OpenBeneath, root: int) -> None:
     for parts, flags in ((("d", "f", "x"), os.O_RDONLY), (("d", "f"), os.O_RDONLY | os.O_DIRECTORY)):
         with pytest.raises(NotADirectoryError):

@@ -38,6 +38,8 @@ class _OpenHow(ctypes.Structure):
 
 def walk(root: int, parts: tuple[str, ...], flags: int) -> int:
     """Opens component by component with no-follow: the way for kernels without `openat2`."""
+    if os.pardir in parts:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     if not parts:
         return os.open(".", flags | os.O_CLOEXEC, dir_fd=root)
     at = root
