@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sluice"
 
 DRY = ("wire", "turn", "policy", "values", "limits.py", "errors.py")
-PROCESS_OWNERS = ("tools/process.py", "testing/")
+PROCESS_OWNERS = ("tools/process.py", "tools/keeper_program.py", "testing/")
 PRINT_OWNERS = ("ui/", "testing/")
 SPAWNING = re.compile(
     r"(asyncio\.create_subprocess_\w+|os\.(system|popen|fork\w*|exec\w+|spawn\w+|posix_spawn\w*)|pty\.\w+|"

@@ -6,6 +6,7 @@ Quick commands are done at once and in order; slow ones (the model, a tool, a pe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Literal
 
 from sluice.policy.rules import blocked_categories
@@ -21,6 +22,7 @@ from sluice.values import notices as n
 from sluice.values.messages import ToolMessage, UserMessage
 
 _LAST_STORE_SECONDS = 5.0  # L9: what the last store may take before the run ends without it
+_END_JOBS_SECONDS = 10.0  # for the trees of all jobs; each takes about one
 _NO_RESULT = "[unknown_outcome] The run broke off before this call had a result; it may or may not have run."
 
 
@@ -113,6 +115,7 @@ class Carrier:
                 await calls.release(command.key, command.result)
             case f.EndJobs():
                 await scope.settle()  # nothing is stored or told after this but the end
+                await self._end_jobs()
                 scope.tell(f.JobsEnded(at=scope.now()))
             case f.Finish():
                 await self._finished(command.outcome, command.message)
@@ -123,6 +126,13 @@ class Carrier:
         """Ends and awaits whatever of the run is still at work: tools are told to stop first."""
         self._calls.stop_all()
         await self._scope.settle()
+        await self._end_jobs()
+
+    async def _end_jobs(self) -> None:
+        """Ends what runs in the background; whatever fails there, the run ends all the same."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_END_JOBS_SECONDS):
+                await self._parts.end_jobs()
 
     async def broke(self, error: Exception) -> None:
         """A rule of our own was broken: still exactly one last notice (L9), and no call is left without a result."""

@@ -59,6 +59,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     allow_mutating_tools: bool = False
     allow_execution_tools: bool = False
+    sandbox: Literal["auto", "off"] = "auto"
+    allow_unsandboxed: bool = False
+    allow_network: bool = False
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     no_tools: bool = False

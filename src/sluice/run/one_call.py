@@ -35,7 +35,7 @@ def one_call(settings: Settings, name: str, arguments: str, seen: Sequence[str] 
 
 async def _one_call(settings: Settings, name: str, arguments: str, seen: Sequence[str]) -> tuple[int, ToolResult]:
     async with AsyncExitStack() as stack:
-        workspace, seen_files, executor = open_tools(settings, stack)
+        workspace, seen_files, executor, _jobs = open_tools(settings, stack)
         spec = executor.check(name, arguments)
         if isinstance(spec, ToolResult):
             return UNUSABLE, spec

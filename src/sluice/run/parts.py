@@ -70,12 +70,16 @@ class NoHooks:
         return None
 
 
+async def no_jobs() -> None:
+    """Ends no jobs: for parts whose tools start none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """Everything an agent works with. `run/wiring.py` makes one from settings; an embedder may make its own.
 
     `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked. `random` and
-    `sleep` serve the waits between attempts.
+    `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background.
     """
 
     transport: Transport
@@ -96,3 +100,4 @@ class Parts:
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     window_tokens: int | None = None
+    end_jobs: Callable[[], Awaitable[None]] = no_jobs

@@ -21,7 +21,9 @@ from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
 from sluice.tools.builtin import default_tools
+from sluice.tools.jobs import Jobs
 from sluice.tools.registry import Executor, Registry, ToolContext
+from sluice.tools.sandbox import Sandbox
 from sluice.tools.seen import SeenFiles
 from sluice.tools.spill import Spill
 from sluice.tools.workspace import Workspace
@@ -49,7 +51,7 @@ async def open_agent(
     async with AsyncExitStack() as stack:
         transport = make_transport(settings)
         stack.push_async_callback(transport.close)
-        _workspace, _seen, executor = open_tools(settings, stack)
+        _workspace, _seen, executor, jobs = open_tools(settings, stack)
         policy = make_policy(settings, ask=approver is not None)
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
@@ -69,6 +71,7 @@ async def open_agent(
             mode=settings.mode,
             hooks=hooks or NoHooks(),
             approver=approver,
+            end_jobs=jobs.end_all,
         )
         agent = Agent(parts, Talk(text, store, await store.history()))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
@@ -101,21 +104,39 @@ def make_transport(settings: Settings) -> Transport:
     return inner
 
 
-def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, SeenFiles, Executor]:
-    """The workspace, what the session has seen of it, and the executor over the offered tools."""
+def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, SeenFiles, Executor, Jobs]:
+    """The workspace, what the session has seen of it, the executor over the offered tools, and its jobs."""
     private = [str(state_folder()), *([settings.config_file] if settings.config_file else [])]
     workspace = stack.enter_context(Workspace(settings.workspace, private=private))
     spill = stack.enter_context(Spill())
     seen = SeenFiles()
     journal = BlobJournal(str(state_folder()), settings.workspace)
     registry = make_registry(settings)
+    sandbox = Sandbox(
+        settings.workspace,
+        mode=settings.sandbox,
+        unsandboxed=settings.allow_unsandboxed,
+        network=settings.allow_network,
+        private=[*private, *config_folders()],
+        limits=settings.limits,
+    )
+    stack.callback(sandbox.close)
+    jobs = Jobs(settings.limits)
+    stack.push_async_callback(jobs.end_all)
 
     def context(cancel: Cancel) -> ToolContext:
         return ToolContext(
-            workspace=workspace, limits=settings.limits, journal=journal, seen=seen, cancel=cancel, spill=spill
+            workspace=workspace,
+            limits=settings.limits,
+            journal=journal,
+            seen=seen,
+            cancel=cancel,
+            spill=spill,
+            sandbox=sandbox,
+            jobs=jobs,
         )
 
-    return workspace, seen, Executor(registry, context)
+    return workspace, seen, Executor(registry, context), jobs
 
 
 def make_registry(settings: Settings) -> Registry:
@@ -156,6 +177,13 @@ def state_folder() -> Path:
     import platformdirs  # wanted here only
 
     return platformdirs.user_state_path("sluice", appauthor=False)
+
+
+def config_folders() -> list[str]:
+    """Where the user's own configuration of Sluice lies, and so perhaps a key."""
+    import platformdirs  # wanted here only
+
+    return [platformdirs.user_config_dir("sluice", appauthor=False)]
 
 
 def dry_run(settings: Settings, prompt: str) -> dict[str, Any]:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from sluice.limits import Limits
-from sluice.tools.output import Bounded, HeadTail
-from sluice.tools.process import Ended, environment, run_command
+from sluice.tools.jobs import TooManyJobsError
+from sluice.tools.output import Bounded, HeadTail, clipped
+from sluice.tools.process import Ended, Reader, environment, run_command
 from sluice.tools.registry import Tool, ToolContext
+from sluice.tools.sandbox import HOW_TO_ALLOW, Ran, SandboxError
 from sluice.values.calls import Risk
-from sluice.values.results import ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
+from sluice.values.ports import Cancel
+from sluice.values.results import Blocked, ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
 
 NAME = "bash_execute_safe"
 MAX_COMMAND_BYTES = 128 * 1024 - 1  # one argument of exec on Linux is 128 KiB with its closing NUL
@@ -29,6 +33,10 @@ _SHELLS = (
     ("/usr/local/bin/bash", "--noprofile", "--norc", "-c", "--"),
     ("/bin/sh", "-c", "--"),
 )
+_JOB_SECONDS = 7 * 24 * 3600.0  # a job without a timeout ends with its run, which is sooner
+_JOB_WAIT_SECONDS = 0.2  # in which a job that fails at once can tell so
+_PLANTED_SHOWN = 5
+_SIGNALLED = 128  # a shell adds it to a signal's number
 _END_SECONDS = 5.0  # beyond the longest timeout: for ending the tree and answering
 
 
@@ -39,6 +47,9 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout_ms: Annotated[
         int | None, msgspec.Meta(description="Milliseconds it may take; default 30000, at most 600000.")
     ] = None
+    background: Annotated[
+        bool, msgspec.Meta(description="Start it and return at once with a job's name, for servers and watchers.")
+    ] = False
 
 
 ARGUMENTS = BashArguments
@@ -54,6 +65,20 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     if shell is None:
         message = "this machine has no shell at /bin/bash or /bin/sh; commands cannot be run"
         return failed(NAME, "no_shell", message, content=message)
+    argv = [*shell, arguments.command]
+    try:
+        if arguments.background:
+            return await _in_background(arguments, argv, context)
+        return await _in_front(arguments, argv, context)
+    except SandboxError as error:
+        return _no_sandbox(str(error))
+    except OSError as error:
+        message = f"the command could not be started: {error.strerror or error}"
+        return failed(NAME, "not_started", message, content=message)
+
+
+async def _in_front(arguments: BashArguments, argv: Sequence[str], context: ToolContext) -> ToolResult:
+    limits = context.limits
     seconds = limits.command_seconds if arguments.timeout_ms is None else arguments.timeout_ms / 1000
     seconds = min(seconds, limits.max_command_seconds)
     collector = HeadTail(
@@ -62,26 +87,64 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         spill=context.spill,
         max_spill_bytes=limits.max_spill_bytes,
     )
+    try:
+        ran = await _run(argv, context, seconds, collector.feed, context.cancel)
+        shown = collector.finish()
+    finally:
+        collector.close()
+    return _result(ran, shown, seconds, limits, boxed=context.sandbox is not None)
+
+
+async def _in_background(arguments: BashArguments, argv: Sequence[str], context: ToolContext) -> ToolResult:
+    seconds = _JOB_SECONDS if arguments.timeout_ms is None else arguments.timeout_ms / 1000
+    if context.sandbox is not None and context.sandbox.kind == "none":
+        return _no_sandbox(HOW_TO_ALLOW)
+
+    async def begin(output: Reader, cancel: Cancel) -> Ran:
+        return await _run(argv, context, seconds, output, cancel)
+
+    try:
+        job = await context.jobs.start(arguments.command, begin, _JOB_WAIT_SECONDS)
+    except TooManyJobsError as error:
+        message = f"{error}; end one with job_stop"
+        return failed(NAME, "too_many_jobs", message, content=message)
+    if job.problem is not None:
+        message = f"the job could not be run: {job.problem}"
+        return failed(NAME, "not_started", message, content=message)
+    content = f"{job.name} was started; read what it prints with job_read, end it with job_stop"
+    if not job.running:
+        content = f"{job.name} was started and has ended already; read what it printed with job_read"
+    return ToolResult(ok=True, status="ok", tool=NAME, content=content, facts={"job": job.name})
+
+
+async def _run(argv: Sequence[str], context: ToolContext, seconds: float, output: Reader, cancel: Cancel) -> Ran:
+    limits = context.limits
     folder = context.workspace.open_directory()
     try:
+        if context.sandbox is not None:
+            return await context.sandbox.run(
+                argv,
+                folder=folder,
+                env=environment(),
+                timeout=seconds,
+                output=output,
+                cancel=cancel,
+                max_output_bytes=limits.max_command_output_bytes,
+                drain_seconds=limits.command_drain_seconds,
+            )
         ended = await run_command(
-            [*shell, arguments.command],
+            argv,
             cwd=folder,
             env=environment(),
             timeout=seconds,
-            output=collector.feed,
-            cancel=context.cancel,
+            output=output,
+            cancel=cancel,
             max_output_bytes=limits.max_command_output_bytes,
             drain_seconds=limits.command_drain_seconds,
         )
-        shown = collector.finish()
-    except OSError as error:
-        message = f"the command could not be started: {error.strerror or error}"
-        return failed(NAME, "not_started", message, content=message)
+        return Ran(ended)
     finally:
-        collector.close()
         os.close(folder)
-    return _result(ended, shown, seconds, limits)
 
 
 TOOL = Tool(
@@ -94,7 +157,20 @@ TOOL = Tool(
     timeout_seconds=lambda limits: max(limits.max_command_seconds, limits.command_seconds) + _END_SECONDS,
 )
 
-_STATUS_BYTES = 256  # kept free for the lines that say how the command ended
+_STATUS_BYTES = 768  # kept free for the lines that say how the command ended
+
+
+def _no_sandbox(why: str) -> ToolResult:
+    message = f"Blocked, nothing was run: {why}."
+    return ToolResult(
+        ok=False,
+        status="blocked",
+        tool=NAME,
+        content=message,
+        error=ErrorInfo("no_sandbox", why),
+        blocked=Blocked(category="execution", missing=("sandbox",), how_to_allow=HOW_TO_ALLOW),
+        failure="blocked",
+    )
 
 
 def _problem(arguments: BashArguments, limits: Limits) -> ErrorInfo | None:
@@ -119,11 +195,14 @@ def _problem(arguments: BashArguments, limits: Limits) -> ErrorInfo | None:
     return None
 
 
-def _result(ended: Ended, shown: Bounded, seconds: float, limits: Limits) -> ToolResult:
-    status, failure, error = _verdict(ended, seconds, limits)
+def _result(ran: Ran, shown: Bounded, seconds: float, limits: Limits, *, boxed: bool) -> ToolResult:
+    ended = ran.ended
+    status, failure, error = _verdict(ended, seconds, limits, boxed)
     lines = [shown.text.removesuffix("\n") if shown.text else "(no output)"]
     if ended.left_running:
         lines.append(f"[{ended.left_running} processes it had left running were ended]")
+    if ran.planted:
+        lines.append(_planted_line(ran.planted))
     if error is not None:
         lines.append(f"[{error.message}]")
     facts: dict[str, Any] = {
@@ -131,6 +210,8 @@ def _result(ended: Ended, shown: Bounded, seconds: float, limits: Limits) -> Too
         "output_lines": shown.total_lines,
         "left_running": ended.left_running,
     }
+    if ran.planted:
+        facts["new_repositories"] = list(ran.planted)
     if shown.handle is not None:
         facts["handle"] = shown.handle
     return ToolResult(
@@ -147,8 +228,14 @@ def _result(ended: Ended, shown: Bounded, seconds: float, limits: Limits) -> Too
     )
 
 
+def _planted_line(planted: Sequence[str]) -> str:
+    shown = clipped(", ".join(planted[:_PLANTED_SHOWN]), 200)
+    more = f" and {len(planted) - _PLANTED_SHOWN} more" if len(planted) > _PLANTED_SHOWN else ""
+    return f"[new for git: {shown}{more}; what they configure runs when git is used there]"
+
+
 def _verdict(
-    ended: Ended, seconds: float, limits: Limits
+    ended: Ended, seconds: float, limits: Limits, boxed: bool
 ) -> tuple[ResultStatus, FailureClass | None, ErrorInfo | None]:
     if ended.cancelled:
         return "cancelled", "none", ErrorInfo("cancelled", "the command was cancelled and ended")
@@ -167,6 +254,8 @@ def _verdict(
         return "unknown_outcome", "needs_inspection", ErrorInfo("no_status", "how the command ended is not known")
     if ended.exit_code != 0:
         message = f"the command exited with status {ended.exit_code}"
+        if boxed and ended.exit_code > _SIGNALLED:  # whoever holds a sandbox tells a signal as a shell does
+            message += f", as for {_signal_name(ended.exit_code - _SIGNALLED)}"
         return "failed", "needs_inspection", ErrorInfo("exit_status", message)
     return "ok", None, None
 

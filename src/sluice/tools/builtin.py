@@ -13,6 +13,9 @@ from sluice.tools import (
     git_diff,
     git_show,
     git_status,
+    job_list,
+    job_read,
+    job_stop,
     list_files,
     read_file,
     rg_search,
@@ -26,6 +29,6 @@ def default_tools() -> tuple[Tool, ...]:
     modules = (
         *(read_file, write_file, apply_patch, list_files, rg_search),
         *(git_status, git_diff, git_show, git_add, git_commit),
-        bash,
+        *(bash, job_list, job_read, job_stop),
     )
     return tuple(module.TOOL for module in modules)

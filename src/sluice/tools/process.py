@@ -147,6 +147,25 @@ async def run_command(
     )
 
 
+def succeeds(argv: Sequence[str], *, env: Mapping[str, str], seconds: float, pass_fds: Sequence[int] = ()) -> bool:
+    """Whether a quick command of our own ends with 0 within `seconds`; waits for it. Its output is dropped."""
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(env),
+            timeout=seconds,
+            pass_fds=tuple(pass_fds),
+            start_new_session=True,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 class _Child:
     """One process, its pipes, and the watch on its end."""
 
@@ -259,7 +278,7 @@ class _Child:
                     self._process.wait(timeout=_REAP_SECONDS)
             for future in (self._reason, self._exited, self._drained):
                 future.cancel()
-        if self._process is not None and not (mark is not None and _LINUX):
+        if self._process is not None and not (_LINUX and (mark is not None or self._hold == "leader")):
             await _group_gone(self._process.pid)  # a look at every process has not told it
         return left
 

@@ -10,14 +10,16 @@ import logging
 import re
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from sluice.errors import ConfigurationError, PathError, RegistrationError
 from sluice.limits import DEFAULT_LIMITS, Limits
+from sluice.tools.jobs import Jobs
 from sluice.tools.output import bounded, clipped
+from sluice.tools.sandbox import Sandbox
 from sluice.tools.schema import INVALID_ARGUMENTS, decode, json_schema
 from sluice.tools.seen import SeenFiles
 from sluice.tools.spill import Spill
@@ -35,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class ToolContext:
-    """What a tool may touch: nothing of the machine but through these."""
+    """What a tool may touch: nothing of the machine but through these. Without `sandbox`, commands run as the user."""
 
     workspace: Workspace
     limits: Limits
@@ -43,6 +45,8 @@ class ToolContext:
     seen: SeenFiles
     cancel: Cancel
     spill: Spill
+    sandbox: Sandbox | None = None
+    jobs: Jobs = field(default_factory=Jobs)
 
     def output_bytes(self, tool: Tool) -> int:
         """Bytes that a result of `tool` may show: the smaller of its own bound and the run's."""
