@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.tools.text_file import decode, shown
+from sluice.tools.text_file import _exactly, decode, shown
 
 CHINESE = "这是一个测试文件,用来检查编码的判断是否正确。\n第二行也是中文\n"
 
@@ -105,3 +105,9 @@ def test_stray_bytes_are_shown_as_replacement_characters_and_cannot_be_written()
     assert shown(text.text) == "文字\n\ufffd\n"
     with pytest.raises(UnicodeEncodeError):
         text.encode("\udcff")
+
+
+def test_an_encoding_that_would_not_give_the_bytes_back_is_not_taken() -> None:
+    """None of the codecs in use is known to do so; a library's next version may."""
+    assert _exactly("a\n".encode("utf-7"), "utf-7") is not None
+    assert _exactly(b"+AGE-\n", "utf-7") is None
