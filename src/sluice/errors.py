@@ -8,6 +8,7 @@
     ├── ArgumentsError        the model's: call arguments that are no strict JSON object (becomes a tool result)
     ├── PathError             the model's: a path or file that the workspace wall refuses (becomes a tool result)
     ├── AuditError            the machine's: the audit log cannot be written, so nothing that changes things may run
+    ├── StoreError            the machine's: the session store cannot be read or written; nothing in it was destroyed
     └── InternalError         ours: a rule of Sluice's own was broken
 
 What a model can correct becomes a tool result and what a user can correct becomes one line; the faces never let one of
@@ -40,6 +41,19 @@ TransportFault = Literal[
 ]
 
 
+StoreFault = Literal[
+    "full",  # no space, or a quota
+    "read_only",  # a disk or a file that may not be written
+    "damaged",  # no database, or one that is corrupt
+    "newer",  # written by a later version
+    "foreign",  # a database of another program
+    "held",  # another process works with this session
+    "busy",  # another process kept the store for too long
+    "refused",  # what was given breaks a rule of the store
+    "io",  # any other failure of the disk
+]
+
+
 class SluiceError(Exception):
     """The root of the tree. `str(error)` is one line that says what happened and, where a person can act, what to do."""
 
@@ -58,6 +72,17 @@ class InternalError(SluiceError):
 
 class AuditError(SluiceError):
     """The audit log could not be written. Mutating and execution calls are refused until it can."""
+
+
+class StoreError(SluiceError):
+    """The session store could not be opened, read or written. What was not acknowledged is not stored.
+
+    `kind` is one of `StoreFault`. What is stored already stays as it is.
+    """
+
+    def __init__(self, kind: StoreFault, message: str) -> None:
+        super().__init__(message)
+        self.kind: StoreFault = kind
 
 
 class ArgumentsError(SluiceError):

@@ -31,6 +31,7 @@ class Bench:
         self.tools = FakeTools({"look": ("read_only", look), "bad": ("read_only", bad), "change": ("mutating", look)})
         self.audit = audit or FakeAudit()
         self.store = store or FailingStore()
+        self.calls = 0
         self.clock = FakeClock()
         self.execution = Execution(self.tools, self.audit, self.store, self.clock, Limits(**limits))
 
@@ -42,7 +43,8 @@ class Bench:
         return msgspec.structs.replace(spec, **changes)
 
     def commit(self, tool: str = "look", **changes: Any) -> ToolResult | None:
-        return asyncio.run(self.execution.commit(_call(tool), self.spec(tool, **changes)))
+        self.calls += 1  # no call starts twice
+        return asyncio.run(self.execution.commit(_call(tool, self.calls), self.spec(tool, **changes)))
 
     def code(self, tool: str = "look", **changes: Any) -> str | None:
         refusal = self.commit(tool, **changes)

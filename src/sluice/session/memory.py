@@ -2,44 +2,105 @@
 
 from __future__ import annotations
 
-from sluice.values.calls import AllowedCall
-from sluice.values.messages import Conversation, Message, UserMessage
+from sluice.errors import StoreError
+from sluice.values.calls import AllowedCall, CallKey
+from sluice.values.messages import AssistantMessage, Conversation, Message, ToolMessage, UserMessage
+from sluice.values.notices import Notice
+from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
 
 
 class MemoryStore:
     """Implements `values.ports.Store`; nothing outlives the process.
 
-    `rows` keeps, in order, what was stored, as (what, run, detail): tests and embedders may look at it.
+    `rows` keeps, in order, what was stored, as (what, run, detail): tests and embedders may look at it. Deltas and
+    notices are not kept: nobody could come back for them. `session` is empty: there is nothing to continue.
     """
+
+    session = ""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, object]] = []
         self._messages: list[Message] = []
+        self._started: set[CallKey] = set()
+        self._ended: set[CallKey] = set()
+        self._runs: dict[str, str | None] = {}
+        self._open: str | None = None  # the run whose reply is arriving
 
     async def started(self, run: str, prompt: UserMessage) -> None:
         """See `Store.started`."""
+        if run in self._runs:
+            raise StoreError("refused", f"run {run} has been started before")
+        self._runs[run] = None
         self.rows.append(("started", run, prompt))
         self._messages.append(prompt)
 
+    async def reply_began(self, run: str, turn: int) -> None:
+        """See `Store.reply_began`."""
+        self._alive(run)
+        self._open = run
+
+    async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
+        """See `Store.delta`."""
+        if self._open != run:
+            raise StoreError("refused", f"run {run} has no reply that is arriving")
+
     async def append(self, run: str, message: Message) -> str:
         """See `Store.append`."""
+        self._alive(run)
+        if isinstance(message, ToolMessage) and not self._awaits(message):
+            raise StoreError("refused", f"no call {message.call_id!r} waits for a result")
+        self._open = None
         self.rows.append(("message", run, message))
         self._messages.append(message)
         return f"{run}/{len(self._messages)}"
 
+    async def asked(self, key: CallKey, tool: str, digest: str) -> None:
+        """See `Store.asked`."""
+        self.rows.append(("asked", key.run, key))
+
+    async def answered(self, key: CallKey, granted: bool) -> None:
+        """See `Store.answered`."""
+        self.rows.append(("answered", key.run, granted))
+
     async def call_started(self, call: AllowedCall) -> None:
         """See `Store.call_started`."""
+        if call.key in self._started:
+            raise StoreError("refused", f"call {call.key} has been started before")
+        self._started.add(call.key)
         self.rows.append(("call_started", call.key.run, call))
 
     async def call_ended(self, call: AllowedCall, result: ToolResult) -> None:
         """See `Store.call_ended`."""
+        if call.key in self._ended or call.key not in self._started:
+            raise StoreError("refused", f"call {call.key} is not running")
+        self._ended.add(call.key)
         self.rows.append(("call_ended", call.key.run, result))
+
+    async def noted(self, run: str, notice: Notice) -> None:
+        """See `Store.noted`."""
 
     async def finished(self, run: str, outcome: str) -> None:
         """See `Store.finished`."""
+        self._alive(run)
+        self._runs[run] = outcome
+        self._open = None
         self.rows.append(("finished", run, outcome))
 
     async def history(self) -> Conversation:
         """See `Store.history`."""
         return tuple(self._messages)
+
+    def _alive(self, run: str) -> None:
+        if self._runs.get(run) is not None:
+            raise StoreError("refused", f"run {run} has ended")
+
+    def _awaits(self, result: ToolMessage) -> bool:
+        answered = 0
+        for message in reversed(self._messages):
+            if isinstance(message, ToolMessage):
+                answered += 1
+                continue
+            calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+            return answered < len(calls) and calls[answered].id == result.call_id
+        return False

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from sluice.values.calls import AllowedCall, ToolSpec
+from sluice.values.calls import AllowedCall, CallKey, ToolSpec
 from sluice.values.messages import AssistantMessage, Conversation, Message, UserMessage
+from sluice.values.notices import Notice
 from sluice.values.requests import Request
 from sluice.values.results import ToolResult
 
@@ -82,15 +83,44 @@ class ToolExecutor(Protocol):
         ...
 
 
+ChunkKind = Literal["text", "reasoning", "call"]
+
+
 class Store(Protocol):
-    """The session's message stream. Every method returns only when what it was given is kept."""
+    """The session's message stream. A method returns only when what it was given is kept, but for `delta` and `noted`.
+
+    What breaks the order of a run (a second start or end, a row after the end, a result without its call) is refused with
+    `StoreError`; so is what cannot be written. Being cancelled takes nothing back. `session` is the session's id, empty
+    for one that nobody can come back to.
+    """
+
+    session: str
 
     async def started(self, run: str, prompt: UserMessage) -> None:
         """A run begins with this prompt."""
         ...
 
+    async def reply_began(self, run: str, turn: int) -> None:
+        """The row of the reply number `turn` is there, before its first delta. The next `append` of a reply fills it."""
+        ...
+
+    async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
+        """The next piece of the arriving reply; of a call its name. Kept at most 20 ms or 4 KiB behind.
+
+        Raises `StoreError` if an earlier piece could not be kept.
+        """
+        ...
+
     async def append(self, run: str, message: Message) -> str:
         """Keeps one message; returns its id."""
+        ...
+
+    async def asked(self, key: CallKey, tool: str, digest: str) -> None:
+        """A person is asked about this very call."""
+        ...
+
+    async def answered(self, key: CallKey, granted: bool) -> None:
+        """The person's answer, which counts once and for this call alone."""
         ...
 
     async def call_started(self, call: AllowedCall) -> None:
@@ -101,12 +131,16 @@ class Store(Protocol):
         """Kept as soon as the call has ended, also in a cancelled run."""
         ...
 
+    async def noted(self, run: str, notice: Notice) -> None:
+        """A notice that matters after the run (usage, warnings, errors). Kept with the next row, or 20 ms later."""
+        ...
+
     async def finished(self, run: str, outcome: str) -> None:
         """The last thing kept of a run."""
         ...
 
     async def history(self) -> Conversation:
-        """The stored conversation, oldest first."""
+        """The stored conversation, oldest first, every call with its one result."""
         ...
 
 

@@ -1,0 +1,314 @@
+"""One writing connection in one thread: what is to be written goes in, and comes back when it is on disk.
+
+Work that nobody waits for (deltas, notices) is committed with the next work that somebody does, or 20 ms later, or at
+4 KiB. Work that is waited for is committed at once, together with all that came before it, in the order it came. A commit
+that holds a start, an end or a finish is synced to the disk; one of deltas alone is not: a killed process loses none of
+it, a power cut may lose the last of it.
+
+Processes take turns by a lock of ours around each transaction, so SQLite's own "database is locked" does not arise; nor
+do two processes ever write and empty the log at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sluice.errors import StoreError
+from sluice.session.disk import WAL_BYTES, make_private, on_network, open_writing, store_error
+from sluice.session.locks import FileLock
+
+GROUP_SECONDS = 0.02  # how long work may wait for a commit
+GROUP_BYTES = 4096  # how much of it may wait
+TURN_SECONDS = 10.0  # how long another process may keep the store before that is said
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+Done = Callable[[Any, StoreError | None], None]
+
+_REOPEN = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FULL}
+
+
+class _Item:
+    __slots__ = ("done", "error", "full", "result", "work")
+
+    def __init__(self, work: Work[Any], full: bool, done: Done) -> None:
+        self.work = work
+        self.full = full
+        self.done = done
+        self.result: Any = None
+        self.error: StoreError | None = None
+
+
+class Database:
+    """A session store's file, open for writing. `warnings` says what a person should know about it.
+
+    Open and close it in one thread; `write`, `write_now` and `later` may be called from any. After `close` nothing of it
+    is left: no thread, no descriptor, and no log beside the file if no other process has it open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens the store, or makes it. Raises `StoreError`, and then leaves what it found as it was."""
+        self.path = path
+        self.warnings: list[str] = []
+        self._network = on_network(path)
+        self._connection: sqlite3.Connection | None = None
+        self._broken = False
+        self._items: list[_Item] = []
+        self._urgent = 0
+        self._waiting_bytes = 0
+        self._since = 0.0
+        self._closing = False
+        self._wake = threading.Condition()
+        self._opened: list[StoreError | None] = []
+        self._users, self._turn = self._locks()
+        self._thread = threading.Thread(target=self._serve, name="sluice-store", daemon=True)
+        self._thread.start()
+        with self._wake:
+            self._wake.wait_for(lambda: self._opened)
+        failure = self._opened[0]
+        if failure is not None:
+            self._thread.join()
+            self._close_locks()
+            raise failure
+        if self._network:
+            self.warnings.append(
+                f"the session store {str(path)!r} lies on a network file system ({self._network}): it works, slower, and "
+                "only one machine may use it at a time; --session-store chooses another place"
+            )
+
+    def _locks(self) -> tuple[FileLock, FileLock]:
+        made: list[FileLock] = []
+        try:
+            make_private(self.path)
+            for ending in (".users", ".turn"):
+                made.append(FileLock(Path(f"{self.path}{ending}")))
+        except OSError as error:
+            for lock in made:
+                lock.close()
+            if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+                raise StoreError(
+                    "io", f"the session store {str(self.path)!r} cannot be used: {error.strerror}"
+                ) from None
+            raise store_error(error, self.path) from None
+        return made[0], made[1]
+
+    def _close_locks(self) -> None:
+        self._users.close()
+        self._turn.close()
+
+    # -- giving work
+
+    async def write(self, work: Work[T], *, full: bool = True) -> T:
+        """What `work` returns, once that and all work before it is committed. Raises `StoreError`.
+
+        Being cancelled takes nothing back: the work is done all the same. `full` syncs the commit to the disk.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def tell(result: T, error: StoreError | None) -> None:
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        def done(result: T, error: StoreError | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
+                loop.call_soon_threadsafe(tell, result, error)
+
+        self._put(_Item(work, full, done), urgent=True)
+        return await future
+
+    def write_now(self, work: Work[T], *, full: bool = True) -> T:
+        """The same for callers that are not coroutines; blocks for the commit."""
+        ready = threading.Event()
+        answer: list[tuple[Any, StoreError | None]] = []
+
+        def done(result: T, error: StoreError | None) -> None:
+            answer.append((result, error))
+            ready.set()
+
+        self._put(_Item(work, full, done), urgent=True)
+        ready.wait()
+        result, error = answer[0]
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def later(self, work: Work[Any], done: Done) -> None:
+        """Work for the next commit. `done` is called in the writing thread. Raises `StoreError` after `close`."""
+        self._put(_Item(work, False, done), urgent=False)
+
+    def grew(self, size: int) -> None:
+        """The work that waits grew by `size` bytes."""
+        self._waiting_bytes += size  # a lost update of this hint costs some milliseconds at most
+        if self._waiting_bytes >= GROUP_BYTES:
+            with self._wake:
+                self._wake.notify()
+
+    def _put(self, item: _Item, *, urgent: bool) -> None:
+        with self._wake:
+            if self._closing:
+                raise StoreError("io", f"the session store {str(self.path)!r} is closed")
+            if not self._items:
+                self._since = time.monotonic()
+            self._items.append(item)
+            self._urgent += urgent
+            if urgent or len(self._items) == 1:
+                self._wake.notify()
+
+    def close(self) -> None:
+        """Commits what waits and ends the thread. Closing twice is fine."""
+        with self._wake:
+            if self._closing:
+                return
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+        self._close_locks()
+
+    # -- the writing thread
+
+    def _serve(self) -> None:
+        failure = self._first_opening()
+        with self._wake:
+            self._opened.append(failure)
+            self._closing = self._closing or failure is not None
+            self._wake.notify_all()
+        if failure is not None:
+            return
+        while True:
+            batch = self._next_batch()
+            if not batch:
+                break
+            self._commit(batch)
+        with contextlib.suppress(StoreError, sqlite3.Error, OSError):
+            if self._turn.wait(TURN_SECONDS) and self._connection is not None:
+                self._connection.close()  # under the lock: the last one out empties the log
+                self._turn.release()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _first_opening(self) -> StoreError | None:
+        try:
+            alone = self._users.try_exclusive()
+            log = Path(f"{self.path}-wal")
+            unclean = alone and log.exists() and log.stat().st_size > 0
+            with self._our_turn():
+                self._connection = open_writing(self.path, check=unclean, network=self._network)
+            if not self._users.wait(TURN_SECONDS, shared=True):
+                raise StoreError("busy", f"another process keeps the session store {str(self.path)!r} for itself")
+        except Exception as error:
+            if self._connection is not None:
+                self._connection.close()
+            return store_error(error, self.path)
+        return None
+
+    def _our_turn(self) -> contextlib.AbstractContextManager[None]:
+        return _Turn(self._turn, self.path)
+
+    def _next_batch(self) -> list[_Item]:
+        with self._wake:
+            while not self._items and not self._closing:
+                self._wake.wait()
+            until = self._since + GROUP_SECONDS
+            while not self._urgent and not self._closing and self._waiting_bytes < GROUP_BYTES:
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                self._wake.wait(left)
+            batch, self._items = self._items, []
+            self._urgent = self._waiting_bytes = 0
+            return batch
+
+    def _commit(self, batch: list[_Item]) -> None:
+        try:
+            with self._our_turn():
+                connection = self._usable()
+                full = any(item.full for item in batch)
+                connection.execute(f"PRAGMA synchronous = {'FULL' if full or self._network else 'NORMAL'}")
+                connection.execute("BEGIN IMMEDIATE")
+                for item in batch:
+                    self._do(connection, item, alone=len(batch) == 1)
+                connection.execute("COMMIT")
+                self._bound_log(connection)
+        except Exception as error:
+            failure = store_error(error, self.path)
+            self._roll_back(error)
+            for item in batch:
+                item.error = item.error or failure
+        for item in batch:
+            item.done(None if item.error else item.result, item.error)
+
+    def _do(self, connection: sqlite3.Connection, item: _Item, *, alone: bool) -> None:
+        """Does one work of a transaction. One that fails by itself takes back its own rows and nobody else's."""
+        if not alone:
+            connection.execute("SAVEPOINT work")
+        try:
+            item.result = item.work(connection)
+        except Exception as error:
+            if alone or not connection.in_transaction:  # a full or failing disk has ended the whole transaction
+                raise
+            connection.execute("ROLLBACK TO work")
+            item.error = store_error(error, self.path)
+        if not alone:
+            connection.execute("RELEASE work")
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._broken or self._connection is None:
+            # After a failed sync nobody knows what of the log is on disk: a new connection reads it afresh.
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._connection = open_writing(self.path, check=False, network=self._network)
+            self._broken = False
+        return self._connection
+
+    def _roll_back(self, error: Exception) -> None:
+        if isinstance(error, sqlite3.Error):
+            self._broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in _REOPEN
+        if self._connection is not None:
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                self._broken = True
+
+    def _bound_log(self, connection: sqlite3.Connection) -> None:
+        """Empties a log that grew because somebody reads for long. One who still reads is not waited for."""
+        if self._network:
+            return
+        try:
+            if os.stat(f"{self.path}-wal").st_size < WAL_BYTES:
+                return
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {int(TURN_SECONDS * 1000)}")
+        except (OSError, sqlite3.Error):
+            return  # the rows are committed; the next commit tries again
+
+
+class _Turn:
+    """The lock around one transaction."""
+
+    def __init__(self, lock: FileLock, path: Path) -> None:
+        self._lock = lock
+        self._path = path
+
+    def __enter__(self) -> None:
+        if not self._lock.wait(TURN_SECONDS):
+            raise StoreError("busy", f"another process keeps the session store {str(self._path)!r}; try again")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()

@@ -1,0 +1,249 @@
+"""A SQLite file on disk: made private, opened with care, brought up to date. Nothing here changes what is stored.
+
+What cannot be used is said in one line (`StoreError`): a file of another program, one of a later version, a damaged one,
+a disk that is full or read-only. None of them is ever written to, moved or removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from sluice.errors import StoreError, StoreFault
+
+APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
+VERSION = 1  # of the schema
+WAL_BYTES = 32 * 1024 * 1024  # of the write-ahead log; from here on every commit tries to empty it
+_WAL_PAGES = 1000  # pages after which SQLite empties the log by itself: about 4 MB
+_BUSY_MS = 10_000  # how long SQLite itself waits for others; our own lock comes before it
+_CHECKED_BYTES = 512 * 1024 * 1024  # a larger file is not read through at opening: that would take seconds
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
+
+_KINDS: dict[int, tuple[StoreFault, str]] = {
+    sqlite3.SQLITE_FULL: ("full", "the disk is full; free some space and try again"),
+    sqlite3.SQLITE_READONLY: ("read_only", "it may not be written; --session-store :memory: works without it"),
+    sqlite3.SQLITE_PERM: ("read_only", "it may not be written; --session-store :memory: works without it"),
+    sqlite3.SQLITE_CORRUPT: ("damaged", "it is damaged and was left as it is"),
+    sqlite3.SQLITE_NOTADB: ("damaged", "it is no database, or a damaged one, and was left as it is"),
+    sqlite3.SQLITE_BUSY: ("busy", "another program kept it for too long; try again"),
+    sqlite3.SQLITE_LOCKED: ("busy", "another program kept it for too long; try again"),
+    sqlite3.SQLITE_CANTOPEN: ("io", "it cannot be opened"),
+    sqlite3.SQLITE_CONSTRAINT: ("refused", "it refuses a row that breaks its rules"),
+}
+
+
+def store_error(error: Exception, path: Path | str) -> StoreError:
+    """What went wrong, in words for a person. SQLite's own words (such as "database is locked") are not among them."""
+    if isinstance(error, StoreError):
+        return error
+    where = f"the session store {str(path)!r} cannot be used"
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        kind, words = _KINDS.get(code, ("io", f"the disk or the file failed ({type(error).__name__} {code})"))
+        return StoreError(kind, f"{where}: {words}")
+    if isinstance(error, OSError):
+        kind = "full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "io"
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            kind = "read_only"
+        return StoreError(kind, f"{where}: {error.strerror or error}")
+    return StoreError("io", f"{where}: {type(error).__name__}: {error}")
+
+
+def make_private(path: Path) -> None:
+    """Makes folder (0700) and file (0600) where they are absent; takes others' rights from a file that is there.
+
+    Never opens a file that is there: closing it would drop the locks that SQLite holds on it in this process. The files
+    that SQLite makes beside it take over its mode. Raises `OSError`.
+    """
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if path.is_file() and path.stat().st_mode & 0o077:
+            os.chmod(path, 0o600)
+
+
+def on_network(path: Path, mounts: str | None = None) -> str | None:
+    """The kind of the network file system that `path` lies on, if it does. Only Linux can be asked."""
+    if mounts is None:
+        if sys.platform != "linux":
+            return None
+        try:
+            mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
+        except OSError:
+            return None
+    best, kind = "", ""
+    place = os.path.realpath(path)
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ")
+        if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, fields[2]
+    network = kind in _NETWORK or kind in ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs")
+    return kind if network else None
+
+
+def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Connection:
+    """A connection that may write, with schema and pragmas as they should be. `check`: the last end was not clean.
+
+    Raises `StoreError`; then the file is as it was.
+    """
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, check_same_thread=True)
+    except sqlite3.Error as error:
+        raise store_error(error, path) from None
+    try:
+        _harden(connection)
+        _acceptable(connection, path)
+        mode = "truncate" if network else "wal"
+        connection.execute(f"PRAGMA journal_mode = {mode}").fetchone()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if check and path.stat().st_size <= _CHECKED_BYTES:
+            sound(connection, path)
+        migrate(connection)
+        return connection
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error | OSError):
+            raise store_error(error, path) from None
+        raise
+
+
+def open_reading(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write. A later schema is not refused: what can be read of it is. Raises `StoreError`."""
+    if not path.is_file():
+        raise StoreError("io", f"there is no session store at {str(path)!r}")
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
+    except sqlite3.Error as error:
+        raise store_error(error, path) from None
+    try:
+        _harden(connection)
+        connection.execute("PRAGMA query_only = ON")
+        application, _version = _marks(connection)
+        if application != APPLICATION:
+            raise _foreign(path)
+        return connection
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise store_error(error, path) from None
+        raise
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A reading connection, closed on leaving; what SQLite raises inside becomes a `StoreError`."""
+    connection = open_reading(path)
+    try:
+        yield connection
+    except sqlite3.Error as error:
+        raise store_error(error, path) from None
+    finally:
+        connection.close()
+
+
+def _harden(connection: sqlite3.Connection) -> None:
+    # A database may come from anywhere: what it defines is not run, and what it claims is checked.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA mmap_size = 0")
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int]:
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    return application, int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _acceptable(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises `StoreError` for a database that is not ours to write."""
+    application, version = _marks(connection)
+    if application != APPLICATION:
+        if application or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise _foreign(path)
+        return
+    if version > VERSION:
+        raise StoreError(
+            "newer",
+            f"the session store {str(path)!r} was written by a later version of Sluice (schema {version}; this one "
+            f"knows {VERSION}) and was left as it is; update Sluice, or choose another with --session-store",
+        )
+
+
+def _foreign(path: Path) -> StoreError:
+    return StoreError("foreign", f"{str(path)!r} is a database of another program; choose another --session-store")
+
+
+def sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Reads the whole file through and raises `StoreError` (`damaged`) if its structure is broken."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found is None or found[0] != "ok":
+        raise StoreError(
+            "damaged",
+            f"the session store {str(path)!r} is damaged and was left as it is; `sluice sessions check` says more, "
+            "`sluice sessions export` saves what can be read, and --session-store chooses another",
+        )
+
+
+# -- the schema
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """The steps in order: number, name, SQL."""
+    folder = files("sluice.session").joinpath("migrations")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name[:4]), name, folder.joinpath(name).read_text("utf-8")) for name in names]
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[tuple[int, str, str]] | None = None) -> None:
+    """Brings the schema up to date, each step and its record in one transaction. Raises `sqlite3.Error`.
+
+    A new database is made from `schema.sql` at once. `steps` takes the place of the shipped ones, for tests.
+    """
+    target = VERSION if steps is None else steps[-1][0]
+    if _marks(connection) == (APPLICATION, target):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        application, version = _marks(connection)  # another process may have been first
+        known = migrations() if steps is None else list(steps)
+        todo = [step for step in known if step[0] > version]
+        if application != APPLICATION and steps is None:
+            _run(connection, files("sluice.session").joinpath("schema.sql").read_text("utf-8"))
+        else:
+            for _number, _name, sql in todo:
+                _run(connection, sql)
+        for number, name, _sql in todo:
+            connection.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, time.time()))
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {target}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _run(connection: sqlite3.Connection, sql: str) -> None:
+    """Runs statements one by one: `executescript` would commit before it."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""

@@ -1,0 +1,61 @@
+"""A fork: a session of its own that begins with what another one held. The other one is not touched."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sluice.errors import StoreError
+from sluice.session import rows
+from sluice.values.messages import AssistantMessage, ToolMessage
+
+
+def fork(
+    connection: sqlite3.Connection, source: str, target: str, *, upto: int | None, project: str, now: float
+) -> int:
+    """Copies `source` up to message `upto` (all of it by default) into the new session `target`; returns how many.
+
+    Runs inside the caller's transaction. A reply is copied with all its results, so the cut may fall a few messages
+    after `upto`; a reply that has not all of them yet, in a run that goes on, is left out. What was recorded of starts,
+    approvals and changed files stays with the source: no call starts twice. Raises `StoreError` for a message that is
+    not there.
+    """
+    if (
+        upto is not None
+        and not connection.execute("SELECT 1 FROM message WHERE session = ? AND seq = ?", (source, upto)).fetchone()
+    ):
+        raise StoreError(
+            "refused", f"session {source} has no message {upto}; `sluice sessions show {source}` counts them"
+        )
+    kept: list[rows.Stored] = []
+    waiting = 0
+    whole = 0  # how many of `kept` end with a finished exchange
+    for stored in rows.stored_messages(connection, source):
+        if upto is not None and stored.seq > upto and not waiting:
+            break
+        if waiting and not isinstance(stored.message, ToolMessage):
+            break
+        kept.append(stored)
+        if isinstance(stored.message, AssistantMessage):
+            waiting = len(stored.message.tool_calls)
+        elif isinstance(stored.message, ToolMessage) and waiting:
+            waiting -= 1
+        if not waiting:
+            whole = len(kept)
+    kept = kept[:whole]
+    last = connection.execute("SELECT coalesce(max(last), 0) + 1 FROM session").fetchone()[0]
+    parent = f"{source}@{kept[-1].seq if kept else 0}"
+    connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?)", (target, project, now, parent, last))
+    of: tuple[int, int] | None = None  # the reply whose results follow, and how many parts stand before its calls
+    answered = 0
+    for seq, stored in enumerate(kept, 1):
+        message = stored.message
+        answers = None
+        if isinstance(message, AssistantMessage):
+            of = (seq, len(rows.split(message)[2]) - len(message.tool_calls))
+            answered = 0
+        elif isinstance(message, ToolMessage) and of is not None:
+            answers = (of[0], of[1] + answered)
+            answered += 1
+        rows.put(connection, target, seq, message, run=None, turn=stored.turn, state=stored.state, answers=answers)
+    connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
+    return len(kept)

@@ -1,0 +1,131 @@
+"""Recovery: what a session looks like after its process died, made right once, in storage.
+
+A run without an end gets the outcome `interrupted`. A reply that was arriving is kept as far as it came, its calls `cut`.
+Each call without a stored result gets one: its own, if its end was recorded; `unknown outcome` if only its start was;
+`not started` if nothing was. None of them is ever run again by itself. All of a session is one transaction, so a second
+death in the middle changes nothing, and doing it twice does nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sluice.session import rows
+from sluice.session.store import fold
+from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
+from sluice.values.results import ToolResult
+
+UNKNOWN = "[unknown_outcome] The process ended while this call ran: it may have done all, some or nothing of its work."
+NOT_STARTED = "[not_started] The process ended before this call was started: nothing of it was done."
+PENDING = "[not_started] The process ended while a person was asked about this call: nothing of it was done."
+INTERRUPTED = "interrupted"
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was found without an end. `unknown` names the tools whose outcome nobody knows, `pending` those that
+    waited for a person's answer."""
+
+    run: str
+    unknown: tuple[str, ...] = ()
+    not_started: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """One line for a person."""
+        words = f"the last run of this session ({self.run}) was interrupted"
+        if self.unknown:
+            words += f"; it is not known what became of: {', '.join(self.unknown)}"
+        if self.pending:
+            words += f"; waiting for an answer was: {', '.join(self.pending)}"
+        return words
+
+
+def recover(connection: sqlite3.Connection, session: str, words: Callable[[ToolResult], str]) -> tuple[Recovered, ...]:
+    """Makes the session right, inside the caller's transaction; returns what was found, oldest first.
+
+    The caller holds the session's lock, so nobody is at work on it. `words` is the text in which a model is told a result.
+    """
+    broken = connection.execute(
+        "SELECT id FROM run WHERE session = ? AND outcome IS NULL ORDER BY number", (session,)
+    ).fetchall()
+    found = []
+    for (run,) in broken:
+        found.append(_recover_run(connection, session, run, words))
+        connection.execute("UPDATE run SET outcome = ? WHERE id = ? AND outcome IS NULL", (INTERRUPTED, run))
+    return tuple(found)
+
+
+def _recover_run(
+    connection: sqlite3.Connection, session: str, run: str, words: Callable[[ToolResult], str]
+) -> Recovered:
+    arriving = connection.execute(
+        "SELECT seq, next_chunk FROM message WHERE session = ? AND run = ? AND state = 'open'", (session, run)
+    ).fetchall()
+    for seq, _next in arriving:
+        any_chunk = connection.execute(
+            "SELECT 1 FROM chunk c JOIN message m ON c.run = m.run AND c.seq >= m.first_chunk "
+            "WHERE m.session = ? AND m.seq = ? AND c.kind != 'reasoning' LIMIT 1",
+            (session, seq),
+        ).fetchone()
+        # Reasoning alone cannot be sent back: no dialect takes a reply without text or calls.
+        fold(connection, session, seq, None, "interrupted" if any_chunk else "dropped")
+    unknown: list[str] = []
+    not_started: list[str] = []
+    pending: list[str] = []
+    for seq, turn, position, call in _unanswered(connection, session, run):
+        result, list_of = _result(connection, run, turn, position, call, words)
+        if list_of:
+            {"unknown": unknown, "not_started": not_started, "pending": pending}[list_of].append(call.name)
+        part = connection.execute(
+            "SELECT position FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position",
+            (session, seq),
+        ).fetchall()[position][0]
+        place = rows.next_seq(connection, session)
+        rows.put(connection, session, place, result, run=run, answers=(seq, part))
+    connection.execute("UPDATE call SET status = 'unknown_outcome' WHERE run = ? AND status IS NULL", (run,))
+    return Recovered(run=run, unknown=tuple(unknown), not_started=tuple(not_started), pending=tuple(pending))
+
+
+def _unanswered(connection: sqlite3.Connection, session: str, run: str) -> Sequence[tuple[int, int, int, ToolCall]]:
+    """Message, turn, position and call of every call of the run's last reply that has no result."""
+    stored = [
+        s for s in rows.stored_messages(connection, session) if s.run == run and isinstance(s.message, AssistantMessage)
+    ]
+    if not stored:
+        return []
+    last = stored[-1]
+    assert isinstance(last.message, AssistantMessage)
+    answered = connection.execute(
+        "SELECT count(*) FROM part WHERE session = ? AND answers_seq = ?", (session, last.seq)
+    ).fetchone()[0]
+    turn = last.turn if last.turn is not None else len(stored)
+    return [
+        (last.seq, turn, position, call)
+        for position, call in enumerate(last.message.tool_calls)
+        if position >= answered
+    ]
+
+
+def _result(
+    connection: sqlite3.Connection,
+    run: str,
+    turn: int,
+    position: int,
+    call: ToolCall,
+    words: Callable[[ToolResult], str],
+) -> tuple[ToolMessage, str]:
+    key = (run, turn, position)
+    where = "WHERE run = ? AND turn = ? AND position = ?"
+    started = connection.execute(f"SELECT status, result FROM call {where}", key).fetchone()  # noqa: S608
+    if started is not None and started[1] is not None:
+        result = msgspec.json.decode(started[1], type=ToolResult)
+        return ToolMessage(call_id=call.id, name=call.name, content=words(result), ok=result.ok), ""
+    if started is not None:
+        return ToolMessage(call_id=call.id, name=call.name, content=UNKNOWN, ok=False), "unknown"
+    asked = connection.execute(f"SELECT 1 FROM approval {where} AND granted IS NULL", key).fetchone()  # noqa: S608
+    if asked is not None:
+        return ToolMessage(call_id=call.id, name=call.name, content=PENDING, ok=False), "pending"
+    return ToolMessage(call_id=call.id, name=call.name, content=NOT_STARTED, ok=False), "not_started"

@@ -1,0 +1,226 @@
+"""Messages as rows: a head and its parts, and back again, equal.
+
+What the model wrote stands in the parts, byte for byte; the head holds the rest of the message as JSON. Each part carries
+a CRC-32, because SQLite does not notice a byte that changed on disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluice.errors import StoreError
+from sluice.values.messages import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    Reasoning,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sluice.wire.surrogates import storable
+
+
+class Part(NamedTuple):
+    """One part of a message: its kind (`text`, `image`, `reasoning`, `call`, `result`) and its body."""
+
+    kind: str
+    body: str
+
+
+class Stored(NamedTuple):
+    """A message with its place: `seq` in the session, the run it belongs to, if any, and how it came to its end."""
+
+    seq: int
+    run: str | None
+    turn: int | None
+    state: str
+    message: Message
+
+
+def crc(text: str) -> int:
+    """The CRC-32 of a text in UTF-8."""
+    return zlib.crc32(text.encode("utf-8"))
+
+
+def to_json(value: Any) -> str:
+    """JSON text of a struct or of plain values."""
+    return msgspec.json.encode(value).decode()
+
+
+def split(message: Message) -> tuple[str, str, list[Part]]:
+    """Role, head (JSON) and parts of a message."""
+    match message:
+        case SystemMessage():
+            return "system", "{}", [Part("text", storable(message.content))]
+        case UserMessage():
+            plain = isinstance(message.content, str)
+            pieces = (TextPart(message.content),) if isinstance(message.content, str) else message.content
+            parts = [
+                Part("text", storable(p.text)) if isinstance(p, TextPart) else Part("image", to_json(p)) for p in pieces
+            ]
+            return "user", to_json({"plain": plain, "origin": message.origin}), parts
+        case ToolMessage():
+            return "tool", "{}", [Part("result", to_json(_without_surrogates(message)))]
+    parts = [Part("reasoning", _safe_json(block)) for block in message.reasoning]
+    if message.content is not None:
+        parts.append(Part("text", storable(message.content)))
+    parts += [Part("call", _safe_json(call)) for call in message.tool_calls]
+    rest = msgspec.structs.replace(message, content=None, reasoning=(), tool_calls=())
+    return "assistant", _safe_json(rest), parts
+
+
+def _safe_json(value: Any) -> str:
+    try:
+        return to_json(value)
+    except UnicodeEncodeError:
+        cleaned = {
+            name: storable(found) if isinstance(found, str) else found
+            for name, found in ((f.name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
+        }
+        return to_json(type(value)(**cleaned))
+
+
+def _without_surrogates(message: ToolMessage) -> ToolMessage:
+    return ToolMessage(storable(message.call_id), storable(message.name), storable(message.content), message.ok)
+
+
+def join(role: str, head: str, parts: Iterable[Part]) -> Message:
+    """The message of these rows. Raises `StoreError` (`damaged`) for rows that make none."""
+    found = list(parts)
+    try:
+        match role:
+            case "tool":
+                return msgspec.json.decode(found[0].body, type=ToolMessage)
+            case "assistant":
+                return _assistant(head, found)
+            case "user":
+                return _user(head, found)
+            case "system":
+                return SystemMessage("".join(p.body for p in found))
+    except (msgspec.MsgspecError, IndexError, KeyError, TypeError, AttributeError, UnicodeError) as error:
+        raise StoreError("damaged", f"a stored message cannot be read ({type(error).__name__}: {error})") from None
+    raise StoreError("damaged", f"a stored message has the unknown role {role!r}")
+
+
+def _user(head: str, parts: list[Part]) -> UserMessage:
+    about = msgspec.json.decode(head)
+    if about["plain"]:
+        return UserMessage("".join(p.body for p in parts), origin=about["origin"])
+    pieces = tuple(TextPart(p.body) if p.kind == "text" else msgspec.json.decode(p.body, type=ImagePart) for p in parts)
+    return UserMessage(pieces, origin=about["origin"])
+
+
+def _assistant(head: str, parts: list[Part]) -> AssistantMessage:
+    text = [p.body for p in parts if p.kind == "text"]
+    return msgspec.structs.replace(
+        msgspec.json.decode(head, type=AssistantMessage),
+        content="".join(text) if text else None,
+        reasoning=tuple(msgspec.json.decode(p.body, type=Reasoning) for p in parts if p.kind == "reasoning"),
+        tool_calls=tuple(msgspec.json.decode(p.body, type=ToolCall) for p in parts if p.kind == "call"),
+    )
+
+
+def put(
+    connection: sqlite3.Connection,
+    session: str,
+    seq: int,
+    message: Message,
+    *,
+    run: str | None,
+    turn: int | None = None,
+    state: str = "whole",
+    answers: tuple[int, int] | None = None,
+) -> None:
+    """Writes one message at `seq`. `answers`: message and position of the call whose result it is."""
+    role, head, parts = split(message)
+    connection.execute(
+        "INSERT INTO message (session, seq, run, turn, role, state, head) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (session, seq, run, turn, role, state, head),
+    )
+    put_parts(connection, session, seq, parts, answers)
+
+
+def put_parts(
+    connection: sqlite3.Connection,
+    session: str,
+    seq: int,
+    parts: list[Part],
+    answers: tuple[int, int] | None = None,
+) -> None:
+    """Writes the parts of a message whose row is there."""
+    to, position = answers or (None, None)
+    connection.executemany(
+        "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(session, seq, at, p.kind, p.body, crc(p.body), to, position) for at, p in enumerate(parts)],
+    )
+
+
+def next_seq(connection: sqlite3.Connection, session: str) -> int:
+    """The place of the next message of a session, from 1."""
+    found = connection.execute("SELECT max(seq) FROM message WHERE session = ?", (session,)).fetchone()[0]
+    return int(found or 0) + 1
+
+
+def stored_messages(
+    connection: sqlite3.Connection, session: str, *, after: int = 0, upto: int | None = None, all_states: bool = False
+) -> Iterator[Stored]:
+    """The messages of a session in order. Without `all_states` only those that count: no open and no dropped ones."""
+    states = ("whole", "interrupted", "open", "dropped") if all_states else ("whole", "interrupted")
+    marks = ",".join("?" * len(states))
+    rows = connection.execute(
+        "SELECT m.seq, m.run, m.turn, m.state, m.role, m.head, p.kind, p.body FROM message m "  # noqa: S608
+        "LEFT JOIN part p ON p.session = m.session AND p.seq = m.seq "
+        f"WHERE m.session = ? AND m.seq > ? AND m.seq <= ? AND m.state IN ({marks}) ORDER BY m.seq, p.position",
+        (session, after, 2**62 if upto is None else upto, *states),
+    )
+    last: tuple[Any, ...] | None = None
+    parts: list[Part] = []
+    for seq, run, turn, state, role, head, kind, body in rows:
+        if last is not None and last[0] != seq:
+            yield Stored(last[0], last[1], last[2], last[3], join(last[4], last[5], parts))
+            parts = []
+        last = (seq, run, turn, state, role, head)
+        if kind is not None:
+            parts.append(Part(kind, body))
+    if last is not None:
+        yield Stored(last[0], last[1], last[2], last[3], join(last[4], last[5], parts))
+
+
+def paired(messages: Iterable[Message]) -> Conversation:
+    """The conversation as it may be sent (P1): orphan and double results are left out, missing ones are put in.
+
+    Each reply's results stand directly behind it, in call order. A reply whose calls have no stored result gets one that
+    says so; nothing here changes what is stored.
+    """
+    found: list[Message] = []
+    waiting: list[ToolCall] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            at = next((i for i, call in enumerate(waiting) if call.id == message.call_id), None)
+            if at is not None:
+                found += [no_result(call) for call in waiting[:at]]
+                found.append(message)
+                del waiting[: at + 1]
+            continue
+        found += [no_result(call) for call in waiting]
+        waiting = []
+        found.append(message)
+        if isinstance(message, AssistantMessage):
+            waiting = list(message.tool_calls)
+    found += [no_result(call) for call in waiting]
+    return tuple(found)
+
+
+def no_result(call: ToolCall) -> ToolMessage:
+    """The result of a call of which nothing is known any more."""
+    words = "[unknown_outcome] The result of this call is not stored; the call may or may not have run."
+    return ToolMessage(call_id=call.id, name=call.name, content=words, ok=False)

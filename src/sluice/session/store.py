@@ -1,0 +1,442 @@
+"""The session store: one session of a SQLite file, open for writing. Implements `values.ports.Store`.
+
+What a loss of power can cost: starts and ends of runs and calls are synced to the disk before they are acknowledged;
+deltas are not, so the last of an arriving reply may be lost then. A killed process loses at most 20 ms or 4 KiB of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sluice.errors import StoreError
+from sluice.session import rows
+from sluice.session.database import Database
+from sluice.session.locks import SessionLock
+from sluice.values.calls import AllowedCall, CallKey
+from sluice.values.messages import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    Reasoning,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sluice.values.notices import Notice, TurnFinished
+from sluice.values.ports import ChunkKind
+from sluice.values.results import ToolResult
+from sluice.wire.surrogates import storable
+
+_MOST_WAITING = 8 * 1024 * 1024  # bytes of deltas that a disk which does not keep up may hold back
+
+
+class SqliteStore:
+    """One session. Every method may be called from the event loop only; `keep_preimage` from any thread.
+
+    `session` is its id; the session's row is written with its first run. `lock` is let go and `database` closed by
+    `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        session: str,
+        project: str,
+        lock: SessionLock,
+        *,
+        seen: Callable[[], Mapping[str, str]] = dict,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = database
+        self.session = session
+        self._project = project
+        self._lock = lock
+        self.seen = seen
+        self._now = now
+        self._known: dict[str, str] = {}
+        self._seq = 0  # of the reply that is arriving
+        self._run = ""
+        self._call: CallKey | None = None  # the changing call that runs now, for its pre-images
+        self._waiting: list[tuple[str, str, str]] = []  # deltas that no commit has taken yet
+        self._waiting_size = 0
+        self._scheduled = False
+        self._guard = threading.Lock()
+        self._failure: StoreError | None = None
+        self._lost = False  # the last flush failed: what was told of the reply is not all in the rows
+
+    async def close(self) -> None:
+        """Commits what waits, closes the database and lets the session go."""
+        try:
+            self.database.close()
+        finally:
+            self._lock.close()
+
+    # -- a run and its messages
+
+    async def started(self, run: str, prompt: UserMessage) -> None:
+        """See `Store.started`."""
+        began, at = time.monotonic_ns(), self._now()
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO session (id, project, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (self.session, self._project, at),
+            )
+            connection.execute(
+                "UPDATE session SET last = (SELECT max(last) FROM session) + 1 WHERE id = ?", (self.session,)
+            )
+            number = connection.execute(
+                "SELECT coalesce(max(number), 0) + 1 FROM run WHERE session = ?", (self.session,)
+            ).fetchone()[0]
+            try:
+                connection.execute(
+                    "INSERT INTO run (id, session, number, started_at, began_ns) VALUES (?, ?, ?, ?, ?)",
+                    (run, self.session, number, at, began),
+                )
+            except sqlite3.IntegrityError:
+                raise StoreError("refused", f"run {run} has been started before") from None
+            rows.put(connection, self.session, rows.next_seq(connection, self.session), prompt, run=run)
+
+        await self.database.write(work)
+
+    async def reply_began(self, run: str, turn: int) -> None:
+        """See `Store.reply_began`."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            _alive(connection, run)
+            _drop_open(connection, self.session)
+            seq = rows.next_seq(connection, self.session)
+            connection.execute(
+                "INSERT INTO message (session, seq, run, turn, role, state, first_chunk) "
+                "SELECT ?, ?, id, ?, 'assistant', 'open', chunks FROM run WHERE id = ?",
+                (self.session, seq, turn, run),
+            )
+            return seq
+
+        self._seq = await self.database.write(work, full=False)
+        self._run = run
+
+    async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
+        """See `Store.delta`."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if run != self._run:
+            raise StoreError("refused", f"run {run} has no reply that is arriving")
+        with self._guard:
+            self._waiting.append((run, kind, text))
+            self._waiting_size += len(text)
+        self._schedule()
+        self.database.grew(len(text))
+        if self._waiting_size > _MOST_WAITING:
+            await self.database.write(lambda _connection: None, full=False)
+
+    def _schedule(self) -> None:
+        """Puts the deltas that wait into the next commit, once: before whatever is asked for after this."""
+        with self._guard:
+            wanted = bool(self._waiting) and not self._scheduled
+            self._scheduled = self._scheduled or wanted
+        if wanted:
+            self.database.later(self._flush, self._flushed)
+
+    def _flush(self, connection: sqlite3.Connection) -> int:
+        """Writes the deltas that wait, one row for each run of one kind; returns how many they were."""
+        with self._guard:
+            self._scheduled = False  # what comes from here on asks for a flush of its own
+            waiting = list(self._waiting)
+        self._lost = True
+        groups: list[tuple[str, str, list[str]]] = []
+        for run, kind, text in waiting:
+            if groups and kind != "call" and groups[-1][:2] == (run, kind):
+                groups[-1][2].append(text)
+            else:
+                groups.append((run, kind, [text]))
+        for run, kind, texts in groups:
+            body = storable("".join(texts))
+            _alive(connection, run)
+            connection.execute(
+                "INSERT INTO chunk SELECT id, chunks, ?, ?, ? FROM run WHERE id = ?", (kind, body, rows.crc(body), run)
+            )
+            connection.execute("UPDATE run SET chunks = chunks + 1 WHERE id = ?", (run,))
+        self._lost = False
+        return len(waiting)
+
+    def _flushed(self, taken: int | None, error: StoreError | None) -> None:
+        with self._guard:
+            if error is not None:
+                self._failure = error
+                self._scheduled = False
+            if taken:  # what a failing disk did not take stays, and goes with the next commit that works
+                del self._waiting[:taken]
+                self._waiting_size = sum(len(text) for _run, _kind, text in self._waiting)
+
+    async def append(self, run: str, message: Message) -> str:
+        """See `Store.append`."""
+        seq, self._seq, self._run = self._seq, 0, ""
+
+        def work(connection: sqlite3.Connection) -> int:
+            _alive(connection, run)
+            if isinstance(message, AssistantMessage) and seq:
+                fold(connection, self.session, seq, message, "whole", all_told=not self._lost)
+                return seq
+            _drop_open(connection, self.session)
+            answers = _awaiting(connection, self.session, message) if isinstance(message, ToolMessage) else None
+            new = rows.next_seq(connection, self.session)
+            turn = _next_turn(connection, run) if isinstance(message, AssistantMessage) else None
+            rows.put(connection, self.session, new, message, run=run, turn=turn, answers=answers)
+            return new
+
+        self._schedule()
+        place = await self.database.write(work, full=isinstance(message, ToolMessage))
+        with self._guard:
+            self._waiting.clear()  # the message holds all of it
+            self._waiting_size = 0
+        return f"{self.session}@{place}"
+
+    # -- calls
+
+    async def asked(self, key: CallKey, tool: str, digest: str) -> None:
+        """See `Store.asked`."""
+        await self.database.write(
+            lambda connection: (
+                connection.execute(
+                    "INSERT INTO approval (run, turn, position, tool, digest) VALUES (?, ?, ?, ?, ?)",
+                    (key.run, key.turn, key.position, tool, digest),
+                ).rowcount
+            )
+        )
+
+    async def answered(self, key: CallKey, granted: bool) -> None:
+        """See `Store.answered`."""
+        await self.database.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE approval SET granted = ? WHERE run = ? AND turn = ? AND position = ? AND granted IS NULL",
+                    (int(granted), key.run, key.turn, key.position),
+                ).rowcount
+            )
+        )
+
+    async def call_started(self, call: AllowedCall) -> None:
+        """See `Store.call_started`."""
+        key, verdict = call.key, call.verdict
+        row = (key.run, key.turn, key.position, storable(call.tool), verdict.digest, verdict.rule, self._now())
+
+        def work(connection: sqlite3.Connection) -> None:
+            _alive(connection, key.run)
+            try:
+                connection.execute(
+                    "INSERT INTO call (run, turn, position, tool, digest, rule, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    row,
+                )
+            except sqlite3.IntegrityError:
+                raise StoreError("refused", f"call {key} has been started before") from None
+
+        await self.database.write(work)
+        self._call = key
+
+    async def call_ended(self, call: AllowedCall, result: ToolResult) -> None:
+        """See `Store.call_ended`. With it goes what the session has seen of files, and what the call left of them."""
+        key, seen = call.key, dict(self.seen())
+        body = rows.to_json(result)
+
+        def work(connection: sqlite3.Connection) -> None:
+            ended = connection.execute(
+                "UPDATE call SET status = ?, result = ? WHERE run = ? AND turn = ? AND position = ? AND status IS NULL",
+                (result.status, body, key.run, key.turn, key.position),
+            )
+            if not ended.rowcount:
+                raise StoreError("refused", f"call {key} is not running")
+            _keep_seen(connection, self.session, self._known, seen)
+            _left_behind(connection, key, seen)
+
+        await self.database.write(work)
+        self._known = seen
+
+    def keep_preimage(self, handle: str, path: str, sha256: str | None, mode: int | None) -> None:
+        """Keeps which pre-image belongs to the changing call that runs now. Blocks until it is on disk.
+
+        Raises `StoreError`: then nothing may change.
+        """
+        key = self._call
+        if key is None:
+            raise StoreError("refused", "no call is running that could change a file")
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO preimage (handle, run, turn, position, number, path, sha256, mode) "
+                "SELECT ?, ?, ?, ?, count(*), ?, ?, ? FROM preimage WHERE run = ?",
+                (handle, key.run, key.turn, key.position, plain_path(path), sha256, mode, key.run),
+            )
+
+        self.database.write_now(work)
+
+    # -- the rest
+
+    async def noted(self, run: str, notice: Notice) -> None:
+        """See `Store.noted`. One that cannot be kept stops nothing: the rows it speaks of are kept by themselves."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if isinstance(notice, TurnFinished):
+                connection.execute(
+                    "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
+                    (run, notice.turn, rows.to_json(notice.usage), notice.cost, run),
+                )
+                return
+            connection.execute(
+                "INSERT INTO notice SELECT ?, count(*), ? FROM notice WHERE run = ?",
+                (run, storable(rows.to_json(notice)), run),
+            )
+
+        self.database.later(work, lambda _result, _error: None)
+
+    async def finished(self, run: str, outcome: str) -> None:
+        """See `Store.finished`."""
+        self._seq, self._run = 0, ""
+
+        def work(connection: sqlite3.Connection) -> None:
+            _alive(connection, run)
+            _drop_open(connection, self.session)
+            connection.execute(
+                "UPDATE run SET outcome = ?, duration_ns = max(0, ? - began_ns) WHERE id = ?",
+                (outcome, time.monotonic_ns(), run),
+            )
+
+        self._schedule()
+        await self.database.write(work)
+        with self._guard:
+            self._waiting.clear()
+            self._waiting_size = 0
+
+    async def history(self) -> Conversation:
+        """See `Store.history`."""
+
+        def work(connection: sqlite3.Connection) -> list[Message]:
+            return [stored.message for stored in rows.stored_messages(connection, self.session)]
+
+        return rows.paired(await self.database.write(work, full=False))
+
+    async def seen_files(self) -> dict[str, str]:
+        """Path to SHA-256 of the files that the session had seen when its last call ended."""
+
+        def work(connection: sqlite3.Connection) -> dict[str, str]:
+            return dict(connection.execute("SELECT path, sha256 FROM seen WHERE session = ?", (self.session,)))
+
+        self._known = await self.database.write(work, full=False)
+        return dict(self._known)
+
+
+def plain_path(path: str) -> str:
+    """A workspace path by its components: `./a` is `a`."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _alive(connection: sqlite3.Connection, run: str) -> None:
+    found = connection.execute("SELECT outcome FROM run WHERE id = ?", (run,)).fetchone()
+    if found is None:
+        raise StoreError("refused", f"run {run} has not been started")
+    if found[0] is not None:
+        raise StoreError("refused", f"run {run} has ended")
+
+
+def _next_turn(connection: sqlite3.Connection, run: str) -> int:
+    """The turn of a reply that came in one piece, not announced by `reply_began`."""
+    found = connection.execute("SELECT coalesce(max(turn), 0) + 1 FROM message WHERE run = ?", (run,))
+    return int(found.fetchone()[0])
+
+
+def _awaiting(connection: sqlite3.Connection, session: str, result: ToolMessage) -> tuple[int, int]:
+    """The call that this result answers: the first of the last reply that has none. Raises `StoreError`."""
+    last = connection.execute(
+        "SELECT max(seq) FROM message WHERE session = ? AND role != 'tool' AND state != 'dropped'", (session,)
+    ).fetchone()[0]
+    calls = connection.execute(
+        "SELECT position, body FROM part WHERE session = ? AND seq = ? AND kind = 'call' AND position NOT IN "
+        "(SELECT answers_position FROM part WHERE session = ? AND answers_seq = ?) ORDER BY position LIMIT 1",
+        (session, last, session, last),
+    ).fetchone()
+    if calls is None or rows.join("assistant", "{}", [rows.Part("call", calls[1])]).tool_calls[0].id != result.call_id:  # type: ignore[union-attr]
+        raise StoreError("refused", f"no call {result.call_id!r} waits for a result")
+    return last, calls[0]
+
+
+def _drop_open(connection: sqlite3.Connection, session: str) -> None:
+    """A reply that was begun and never kept: what arrived of it stays in storage, and is no part of the conversation."""
+    found = connection.execute(
+        "SELECT seq FROM message WHERE session = ? AND state = 'open' ORDER BY seq", (session,)
+    ).fetchall()
+    for (seq,) in found:
+        fold(connection, session, seq, None, "dropped")
+
+
+def fold(
+    connection: sqlite3.Connection,
+    session: str,
+    seq: int,
+    message: AssistantMessage | None,
+    state: str,
+    *,
+    all_told: bool = True,
+) -> AssistantMessage:
+    """Ends an open message: its chunk rows become its parts, or `message` if that is given. Returns what it holds now.
+
+    A reply that was never given whole is made of its chunks: the text, the reasoning, and a `cut` call for each name.
+    `all_told`: the rows hold all that was told of it.
+    """
+    run, first = connection.execute(
+        "SELECT run, first_chunk FROM message WHERE session = ? AND seq = ? AND state = 'open'", (session, seq)
+    ).fetchone()
+    chunks = connection.execute(
+        "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
+    ).fetchall()
+    told = "".join(body for kind, body in chunks if kind == "text")
+    if message is None:
+        message = _arrived(chunks)
+    _role, head, parts = rows.split(message)
+    rows.put_parts(connection, session, seq, parts)
+    connection.execute(
+        "UPDATE message SET state = ?, head = ?, next_chunk = ?, told_crc = ? WHERE session = ? AND seq = ?",
+        (state, head, first + len(chunks), rows.crc(told) if all_told else None, session, seq),
+    )
+    connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
+    return message
+
+
+def _arrived(chunks: list[tuple[str, str]]) -> AssistantMessage:
+    text = "".join(body for kind, body in chunks if kind == "text")
+    reasoning = "".join(body for kind, body in chunks if kind == "reasoning")
+    names = [body for kind, body in chunks if kind == "call"]
+    return AssistantMessage(
+        content=text or None,
+        reasoning=(Reasoning(text=reasoning),) if reasoning else (),
+        tool_calls=tuple(
+            ToolCall(id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem="its reply broke off")
+            for at, name in enumerate(names)
+        ),
+        stop_reason="aborted",
+    )
+
+
+def _keep_seen(connection: sqlite3.Connection, session: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    changed: list[tuple[Any, ...]] = [
+        (session, path, digest) for path, digest in now.items() if before.get(path) != digest
+    ]
+    connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", changed)
+    gone = [(session, path) for path in before if path not in now]
+    connection.executemany("DELETE FROM seen WHERE session = ? AND path = ?", gone)
+
+
+def _left_behind(connection: sqlite3.Connection, key: CallKey, seen: Mapping[str, str]) -> None:
+    """What the call left of each file whose pre-image was kept: a tool marks what it writes as seen."""
+    paths = connection.execute(
+        "SELECT handle, path FROM preimage WHERE run = ? AND turn = ? AND position = ?",
+        (key.run, key.turn, key.position),
+    ).fetchall()
+    connection.executemany(
+        "UPDATE preimage SET ended = 1, after = ? WHERE handle = ?",
+        [(seen.get(path), handle) for handle, path in paths],
+    )

@@ -1,0 +1,195 @@
+"""What cannot be used is said in one line and left as it was, byte for byte (S6, F2)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from session_world import broken, run, store
+
+from sluice.errors import SluiceError, StoreError
+from sluice.session.check import check
+from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, on_network, reading, store_error
+from sluice.testing.store_kit import SCENARIOS
+from sluice.values.messages import UserMessage
+
+
+def _made(path: Path) -> Path:
+    async def body() -> None:
+        async with store(path) as s:
+            await SCENARIOS["a_run_comes_back_as_it_was"](s)
+
+    run(body())
+    return path
+
+
+def _open(path: Path) -> None:
+    async def body() -> None:
+        async with store(path, "continue") as s:
+            await s.history()
+            await s.started("again", UserMessage("x"))
+            await s.finished("again", "completed")
+
+    run(body())
+
+
+def _change(path: Path, sql: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "word"),
+    [
+        (lambda p: p.write_bytes(b"this is no database" * 300), "damaged", "left as it is"),
+        (lambda p: p.write_bytes(p.read_bytes()[:100]), "damaged", "left as it is"),
+        (lambda p: _change(p, f"PRAGMA user_version = {VERSION + 1}"), "newer", "update Sluice"),
+        (lambda p: _change(p, "PRAGMA application_id = 7"), "foreign", "another program"),
+        (lambda p: (p.unlink(), _change(p, "CREATE TABLE a (b)")), "foreign", "another program"),
+    ],
+)
+def test_what_is_not_ours_is_said_and_left(
+    spoil: Callable[[Path], object], kind: str, word: str, tmp_path: Path
+) -> None:
+    path = _made(tmp_path / "s.db")
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=word) as said:
+        _open(path)
+    assert said.value.kind == kind
+    assert "\n" not in str(said.value)
+    assert path.read_bytes() == before
+    assert not list(Path(f"{path}.locks").iterdir())
+
+
+def test_a_later_schema_can_still_be_read(tmp_path: Path) -> None:
+    path = _made(tmp_path / "s.db")
+    _change(path, f"PRAGMA user_version = {VERSION + 1}")
+    _change(path, "ALTER TABLE message ADD COLUMN novel TEXT")
+    before = path.read_bytes()
+    with reading(path) as connection:
+        assert connection.execute("SELECT count(*) FROM message").fetchone() == (4,)
+        assert [b.promise for b in check(connection, path).broken] == ["F2"]
+    assert path.read_bytes() == before
+
+
+def test_a_folder_and_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "folder", tmp_path / "file" / "s.db", tmp_path / ("n" * 300)):
+        with pytest.raises(StoreError):
+            _open(path)
+
+
+def test_no_words_of_sqlite_reach_a_person() -> None:
+    for code in range(1, 28):
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = code
+        assert "locked" not in str(store_error(error, "x"))
+    assert store_error(OSError(28, "No space left on device"), "x").kind == "full"
+    assert store_error(OSError(30, "Read-only file system"), "x").kind == "read_only"
+    assert store_error(ValueError("odd"), "x").kind == "io"
+
+
+def test_network_file_systems_are_known() -> None:
+    mounts = "/dev/a / ext4 rw 0 0\nserver:/x /net nfs4 rw 0 0\nsrv /net/here\\040too fuse.sshfs rw 0 0\n"
+    assert on_network(Path("/home/s.db"), mounts) is None
+    assert on_network(Path("/net/a/s.db"), mounts) == "nfs4"
+    assert on_network(Path("/net/here too/s.db"), mounts) == "fuse.sshfs"
+    assert on_network(Path("/network/s.db"), mounts) is None
+
+
+def test_on_a_network_file_system_there_is_no_shared_memory_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluice.session.database.on_network", lambda _path: "nfs4")
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await SCENARIOS["a_run_comes_back_as_it_was"](s)
+            assert "nfs4" in s.database.warnings[0]
+            assert not Path(f"{path}-wal").exists()
+
+    run(body())
+    assert broken(path) == []
+
+
+def test_a_new_store_is_what_the_migrations_make(tmp_path: Path) -> None:
+    path = _made(tmp_path / "s.db")
+    old = sqlite3.connect(tmp_path / "old.db", isolation_level=None)
+    migrate(old, migrations())
+    shape = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
+    with reading(path) as connection:
+        assert connection.execute(shape).fetchall() == old.execute(shape).fetchall()
+        assert connection.execute("SELECT version, name FROM migration").fetchall() == [(1, "0001_first.sql")]
+    assert migrations()[-1][0] == VERSION
+    old.close()
+
+
+def test_a_migration_and_its_record_are_one_step(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    migrate(connection, migrations())
+    later = [
+        *migrations(),
+        (2, "0002_good.sql", "CREATE TABLE good (a);\n"),
+        (3, "0003_bad.sql", "CREATE TABLE x (\n);"),
+    ]
+    with pytest.raises(sqlite3.Error):
+        migrate(connection, later)
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'good'").fetchone() == (0,)
+    migrate(connection, later[:2])
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT name FROM migration ORDER BY version").fetchall()[1:] == [("0002_good.sql",)]
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+    connection.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0 or sys.platform != "linux", reason="root may write everything")
+def test_a_read_only_folder_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError) as said:
+        _open(tmp_path / "s.db")
+    tmp_path.chmod(0o700)
+    assert said.value.kind == "read_only"
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_damage_gets_past_a_plain_word(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Flip, cut or blank any bytes: opening works or says no in a line of ours, and checking always answers."""
+    path = _made(tmp_path_factory.mktemp("damage") / "s.db")
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        match data.draw(st.sampled_from(["flip", "cut", "blank", "swap"])):
+            case "flip":
+                raw[at] ^= 1 << data.draw(st.integers(0, 7))
+            case "cut":
+                del raw[max(at, 1) :]
+            case "blank":
+                raw[at : at + 512] = bytes(len(raw[at : at + 512]))
+            case "swap" if len(raw) >= 12288:
+                raw[4096:8192], raw[8192:12288] = raw[8192:12288], raw[4096:8192]
+    path.write_bytes(raw)
+    for use in (_look, _open):
+        said = ""
+        try:
+            use(path)
+        except SluiceError as error:
+            said = str(error)
+        assert "\n" not in said
+
+
+def _look(path: Path) -> None:
+    with reading(path) as connection:
+        check(connection, path)
