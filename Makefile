@@ -24,6 +24,7 @@ check: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/program.py
+	$(BIN)/python bench/commands.py
 
 clean:
 	rm -rf $(VENV) $(MODEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

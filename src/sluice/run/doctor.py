@@ -1,0 +1,111 @@
+"""The facade behind `sluice doctor`: which protections this machine gives to commands, found by trying them (P8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from sluice.errors import SluiceError
+from sluice.tools.bubblewrap import bounds_processes, find_bubblewrap
+from sluice.tools.keeper import landlock_version
+from sluice.tools.process import environment
+from sluice.tools.sandbox import Kind, Sandbox, available
+
+_SECONDS = 20.0
+_NO_SHELL = 127
+_SHELL = "/bin/bash"  # without it nothing can be tried: no other shell opens a connection
+
+
+class Protection(msgspec.Struct, frozen=True):
+    """One protection: whether it was seen to hold; `None` where that could not be tried. `note` says more."""
+
+    name: str
+    holds: bool | None
+    note: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What commands run in here (`bubblewrap`, `landlock` or `none`), and the protections that gives.
+
+    The limits at its end are told by what the kernel is, all others by trying them.
+    """
+
+    sandbox: Kind
+    bubblewrap: str | None
+    landlock: int
+    protections: tuple[Protection, ...]
+
+
+def examine() -> Report:
+    """Tries each protection in folders of its own, which are removed again. Takes about a second."""
+    kind = available()
+    found: tuple[Protection, ...] = ()
+    if kind != "none":
+        with tempfile.TemporaryDirectory(prefix="sluice-doctor-") as folder:
+            found = asyncio.run(_try_all(kind, Path(folder).resolve()))
+    return Report(kind, find_bubblewrap(), landlock_version(), found)
+
+
+async def _try_all(kind: Kind, folder: Path) -> tuple[Protection, ...]:
+    work, outside = folder / "work", folder / "outside"
+    for made in (work / ".git" / "hooks", outside):
+        made.mkdir(parents=True)
+    secret = outside / "secret"
+    secret.write_text("secret")
+    (work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (work / ".git" / "config").write_text("")
+    box = Sandbox(str(work), kind=kind, private=[str(outside)])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        tries = (
+            ("a command can write in the workspace", "echo x >made", True),
+            ("writing outside is refused", f"echo x >{outside}/made", False),
+            ("hidden files cannot be read", f"cat {secret}", False),
+            ("no network", f"exec 3<>/dev/tcp/127.0.0.1/{port}", False),
+            ("other processes are out of sight", f"kill -0 {os.getpid()}", False),
+            ("hooks and configuration of git stay as they are", "echo x >.git/config", False),
+        )
+        try:
+            found = [
+                Protection(name, _as(wanted, await _succeeds(box, work, command))) for name, command, wanted in tries
+            ]
+        finally:
+            box.close()
+    bounded = kind == "bubblewrap" and (bounds_processes() or os.getuid() != 0)
+    return (*found, *_limits(bounded, kind))
+
+
+def _limits(bounded: bool, kind: Kind) -> Sequence[Protection]:
+    return (
+        Protection("the number of processes is bounded", bounded, "" if bounded else "for root, Linux 6.14 is needed"),
+        Protection(
+            "size of a file, memory and computing time are bounded", True, "of each process, not of all together"
+        ),
+        Protection(
+            "everything ends with us", True, "process numbers of its own" if kind == "bubblewrap" else "a keeper"
+        ),
+    )
+
+
+async def _succeeds(box: Sandbox, work: Path, command: str) -> bool | None:
+    fd = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        ran = await box.run(
+            [_SHELL, "-c", command], folder=fd, env=environment(), timeout=_SECONDS, output=lambda data: None
+        )
+    except (SluiceError, OSError):
+        return None
+    finally:
+        os.close(fd)
+    code = ran.ended.exit_code
+    return None if code is None or code == _NO_SHELL else code == 0
+
+
+def _as(wanted: bool, succeeded: bool | None) -> bool | None:
+    return None if succeeded is None else succeeded is wanted
