@@ -43,6 +43,7 @@ class GroupedCommand(click.Command):
     """A command whose help shows its options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click; adds headings, one-line errors, and no failure when nobody reads."""
         _headed_options(self, ctx, formatter)
 
 
@@ -56,18 +57,21 @@ class SluiceGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        """See click; adds headings, one-line errors, and no failure when nobody reads."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except BrokenPipeError:
             raise UnreadError from None
 
     def invoke(self, ctx: click.Context) -> Any:
+        """See click; adds headings, one-line errors, and no failure when nobody reads."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise UnreadError from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click; adds headings, one-line errors, and no failure when nobody reads."""
         _headed_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
         for heading, rows in (("Environment", ENVIRONMENT), ("Files", FILES), ("Exit codes", EXIT_CODES)):
@@ -77,6 +81,7 @@ class SluiceGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See click; adds headings, one-line errors, and no failure when nobody reads."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -156,6 +161,12 @@ _LIMITS = [
     _option("Limits", "--max-context-bytes", metavar="SIZE", help="Conversation before it is shrunk. [auto]"),
     _option("Limits", "--max-seconds", metavar="N", help="Time of a run. [no limit]"),
 ]
+_SESSION = [
+    _option("Session", "--session-store", metavar="PATH", help="Database of sessions; :memory: keeps nothing. [auto]"),
+    _option("Session", "--continue", "continue_", help="Go on with this project's last session."),
+    _option("Session", "--resume", metavar="ID", help="Go on with the session ID."),
+    _option("Session", "--fork", metavar="ID[@MESSAGE]", help="Begin a session with a copy of what ID holds."),
+]
 _RUN = [
     _option("Run", "-e", "--execute", metavar="PROMPT", help="The prompt. Without it, standard input is the prompt."),
     _option("Run", "--output", metavar="text|json|stream-json", help="What standard output holds. [text]"),
@@ -165,7 +176,12 @@ _RUN = [
 
 def run_options(function: F) -> F:
     """All flags of the main command."""
-    return _add(function, _RUN + _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+    return _add(function, _RUN + _SESSION + _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+
+
+def session_options(function: F) -> F:
+    """The flags of `sluice sessions …` that are settings."""
+    return _add(function, [_SESSION[0], *_WORKSPACE])
 
 
 def tool_options(function: F) -> F:
@@ -175,7 +191,7 @@ def tool_options(function: F) -> F:
 
 def show_options(function: F) -> F:
     """The flags of `sluice config show` that are settings."""
-    return _add(function, _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+    return _add(function, _SESSION[:1] + _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
 
 
 def _add(function: F, options: list[Callable[[Any], Any]]) -> F:
