@@ -39,7 +39,7 @@ def test_the_tools_are_these() -> None:
     searches = {"list_files_bounded": "read_only", "rg_search": "read_only"}
     readers = {"git_status": "read_only", "git_diff": "read_only", "git_show": "read_only"}
     writers = {"git_add": "mutating", "git_commit": "mutating"}
-    commands = {"bash_execute_safe": "execution"}
+    commands = dict.fromkeys(("bash_execute_safe", "build_project_safe", "test_project_safe"), "execution")
     wanted = {**files, **searches, **readers, **writers, **commands}
     assert [(name, spec.category) for name, spec in SPECS.items() if name in wanted] == list(wanted.items())
 
@@ -47,7 +47,8 @@ def test_the_tools_are_these() -> None:
 def test_the_marks_say_which_tools_change_the_repository_and_which_run_its_code() -> None:
     changing = {name for name, spec in SPECS.items() if spec.risk.changes_repository}
     assert changing == {"write_file_safe", "apply_patch", "git_add", "git_commit"}
-    assert {"bash_execute_safe"} <= {name for name, spec in SPECS.items() if spec.risk.runs_repository_code}
+    running = {name for name, spec in SPECS.items() if spec.risk.runs_repository_code}
+    assert running == {"bash_execute_safe", "build_project_safe", "test_project_safe"}
 
 
 @TOOLS

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sluice.tools import (
     apply_patch,
     bash,
+    build_project,
     git_add,
     git_commit,
     git_diff,
@@ -19,6 +20,7 @@ from sluice.tools import (
     list_files,
     read_file,
     rg_search,
+    test_project,
     write_file,
 )
 from sluice.tools.registry import Tool
@@ -29,6 +31,7 @@ def default_tools() -> tuple[Tool, ...]:
     modules = (
         *(read_file, write_file, apply_patch, list_files, rg_search),
         *(git_status, git_diff, git_show, git_add, git_commit),
-        *(bash, job_list, job_read, job_stop),
+        *(bash, build_project, test_project),
+        *(job_list, job_read, job_stop),
     )
     return tuple(module.TOOL for module in modules)
