@@ -24,7 +24,16 @@ def test_matches_come_back_by_path_and_line(bench: Any) -> None:
     (bench.root / "a.py").write_text("needle\n")
     result = bench.call(rg_search, query="needle")
     assert lines(result) == ["a.py:1: needle", "b/x.py:2: needle one", "b/x.py:3: \tneedle two"]
-    assert (result.ok, result.truncated, result.facts) == (True, False, {"matches": 3, "files": 2, "more": False})
+    assert (result.ok, result.truncated, result.facts) == (
+        True,
+        False,
+        {
+            "matches": 3,
+            "files": 2,
+            "more": False,
+            "places": [{"path": "a.py", "line": 1}, {"path": "b/x.py", "line": 2}, {"path": "b/x.py", "line": 3}],
+        },
+    )
     assert lines(bench.call(rg_search, query="needle", directory="b"))[0] == "b/x.py:2: needle one"
 
 

@@ -77,6 +77,7 @@ class _Finds:
     room: int
     lines: list[str] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
+    places: list[dict[str, str | int]] = field(default_factory=list)
     finished: bool = False
     more: bool = False
     _path: str = ""
@@ -91,7 +92,7 @@ class _Finds:
             self._rest += data[start:end]
             start = end + 1
             if self._skipping or len(self._rest) > _MAX_EVENT_BYTES:
-                self._add(f"{self._path}: (a matching line too long to show)")
+                self._add(f"{self._path}: (a matching line too long to show)", 0)
             else:
                 self._event(bytes(self._rest))
             self._rest.clear()
@@ -117,9 +118,10 @@ class _Finds:
         if event.type == "match" and data.lines is not None:
             at = data.submatches[0].start if data.submatches else 0
             snippet = _snippet(data.lines.raw(), at, self.snippet_bytes)
-            self._add(f"{self._path}:{data.line_number or 0}: {snippet}")
+            number = data.line_number or 0
+            self._add(f"{self._path}:{number}: {snippet}", number)
 
-    def _add(self, line: str) -> None:
+    def _add(self, line: str, number: int) -> None:
         size = len(line.encode()) + 1
         if len(self.lines) >= self.max_results or size > self.room:
             self.more = True
@@ -127,6 +129,7 @@ class _Finds:
         self.room -= size
         self.lines.append(line)
         self.files.add(self._path)
+        self.places.append({"path": self._path, "line": number})
 
 
 def _snippet(line: bytes, at: int, max_bytes: int) -> str:
@@ -145,7 +148,7 @@ def _snippet(line: bytes, at: int, max_bytes: int) -> str:
 
 
 async def run(arguments: SearchArguments, context: ToolContext) -> ToolResult:
-    """One match a line as `path:line: text`, by path; `facts` hold `matches`, `files`. Raises `PathError`."""
+    """One match a line as `path:line: text`, by path; `facts` hold `matches`, `files`, `places`. Raises `PathError`."""
     limits = context.limits
     results = limits.search_matches if arguments.max_results is None else arguments.max_results
     snippet = limits.snippet_bytes if arguments.max_snippet_bytes is None else arguments.max_snippet_bytes
@@ -209,7 +212,7 @@ def _result(ended: Ended, messages: Messages, finds: _Finds, query: str, context
             return failed(NAME, "invalid_regex", message, path="$.query", content=message)
         message = f"the search failed: {said.strip()[:500]}"
         return failed(NAME, "search_failed", message, content=message)
-    lines = finds.lines or ["(no matches)"]
+    lines = list(finds.lines) or ["(no matches)"]
     finds.more = finds.more or ended.overflowed
     error = None
     if finds.more:
@@ -228,7 +231,7 @@ def _result(ended: Ended, messages: Messages, finds: _Finds, query: str, context
         error=error,
         timed_out=error is not None,
         failure="retryable" if error else None,
-        facts={"matches": len(finds.lines), "files": len(finds.files), "more": finds.more},
+        facts={"matches": len(finds.lines), "files": len(finds.files), "more": finds.more, "places": finds.places},
     )
 
 
