@@ -1,0 +1,253 @@
+"""Lists, forks, exports, removal, retention, undo plans."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from session_world import broken, opened, rows_of, run, store
+
+from sluice.errors import StoreError
+from sluice.session import catalog
+from sluice.session.disk import reading
+from sluice.session.export import as_json, as_markdown
+from sluice.session.opening import Wish
+from sluice.session.undo import last_changing_run, plan, preimage
+from sluice.testing.store_kit import allowed, asks, pairs_hold, well
+from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, UserMessage
+
+
+async def _turns(s: object, run: str, prompt: str = "hello") -> None:
+    await s.started(run, UserMessage(prompt))  # type: ignore[attr-defined]
+    await s.append(run, asks("a", "b"))  # type: ignore[attr-defined]
+    for at, id in enumerate("ab"):
+        await s.call_started(allowed(run, position=at))  # type: ignore[attr-defined]
+        await s.call_ended(allowed(run, position=at), well())  # type: ignore[attr-defined]
+        await s.append(run, ToolMessage(id, "look", "seen"))  # type: ignore[attr-defined]
+    await s.append(run, AssistantMessage(content="```\ndone\n```"))  # type: ignore[attr-defined]
+    await s.finished(run, "completed")  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        for id, project in (("ses_aa", "/project"), ("ses_ab", "/project"), ("ses_c", "/other")):
+            async with store(path, new_id=lambda id=id: id, project=project) as s:
+                await _turns(s, f"run_{id}", f"prompt  of\n{id}")
+
+    run(body())
+    return path
+
+
+def test_the_list_is_of_the_project_and_begins_with_the_last(path: Path) -> None:
+    with reading(path) as connection:
+        assert [one.id for one in catalog.listed(connection, path, "/project")] == ["ses_ab", "ses_aa"]
+        (all_of_it, *_rest) = catalog.listed(connection, path)
+        assert (all_of_it.id, all_of_it.title, all_of_it.messages) == ("ses_c", "prompt of ses_c", 5)
+        assert (all_of_it.runs, all_of_it.outcome, all_of_it.held_by) == (1, "completed", None)
+
+
+def test_who_holds_a_session_is_listed(path: Path) -> None:
+    async def body() -> None:
+        async with store(path, "resume", "ses_aa"):
+            with reading(path) as connection:
+                held = {one.id: one.held_by for one in catalog.listed(connection, path, "/project")}
+            assert held == {"ses_aa": os.getpid(), "ses_ab": None}
+
+    run(body())
+
+
+def test_a_session_is_named_by_a_beginning_that_only_one_has(path: Path) -> None:
+    with reading(path) as connection:
+        assert catalog.find(connection, "ses_aa") == "ses_aa"
+        assert catalog.find(connection, "ses_c") == "ses_c"
+        with pytest.raises(StoreError, match="more than one"):
+            catalog.find(connection, "ses_a")
+        for wanted in ("nope", "%", "ses_c"):
+            with pytest.raises(StoreError, match="no session is named"):
+                catalog.find(connection, wanted, "/project")
+
+
+def test_continue_takes_the_last_one_of_the_project_and_says_when_it_begins_one(tmp_path: Path, path: Path) -> None:
+    async def body() -> list[tuple[str, tuple[str, ...]]]:
+        found = []
+        for project in ("/project", "/new"):
+            opening = await opened(path, Wish(how="continue"), project=project, new_id=lambda: "fresh")
+            found.append((opening.store.session, opening.news))
+            await opening.store.close()
+        return found
+
+    (first, said), (second, news) = run(body())
+    assert (first, said) == ("ses_ab", ())
+    assert second == "fresh"
+    assert "began one" in news[0]
+
+
+async def _forked(path: Path, upto: int | None) -> Conversation:
+    opening = await opened(path, Wish(how="fork", id="ses_aa", upto=upto), new_id=lambda: f"fork{upto}")
+    try:
+        return await opening.store.history()
+    finally:
+        await opening.store.close()
+
+
+@pytest.mark.parametrize(("upto", "count"), [(None, 5), (1, 1), (2, 4), (3, 4), (4, 4), (5, 5)])
+def test_a_fork_never_parts_a_call_from_its_result_and_leaves_its_source_alone(
+    upto: int | None, count: int, path: Path
+) -> None:
+    before = rows_of(path, "SELECT * FROM part WHERE session = 'ses_aa' ORDER BY seq, position")
+    history = run(_forked(path, upto))
+    assert len(history) == count
+    pairs_hold(history)
+    assert rows_of(path, "SELECT * FROM part WHERE session = 'ses_aa' ORDER BY seq, position") == before
+    assert rows_of(path, "SELECT parent FROM session WHERE id LIKE 'fork%'") == [(f"ses_aa@{count}",)]
+    assert broken(path) == []
+
+
+def test_a_fork_goes_its_own_way(path: Path) -> None:
+    async def body() -> None:
+        async with store(path, "fork", "ses_aa", new_id=lambda: "mine") as s:
+            await _turns(s, "run_mine")
+        async with store(path, "resume", "mine") as s:
+            assert len(await s.history()) == 10
+
+    run(body())
+    assert broken(path) == []
+
+
+def test_a_session_in_use_can_be_forked_as_far_as_it_is_whole(path: Path) -> None:
+    async def body() -> Conversation:
+        async with store(path, "resume", "ses_aa") as s:
+            await s.started("more", UserMessage("more"))
+            await s.append("more", asks("x"))
+            return await _forked(path, None)
+
+    history = run(body())
+    assert len(history) == 6
+    pairs_hold(history)
+
+
+@pytest.mark.parametrize("upto", [0, 99])
+def test_a_fork_at_no_message_is_refused(upto: int, path: Path) -> None:
+    with pytest.raises(StoreError, match="no message"):
+        run(_forked(path, upto))
+
+
+def test_the_exported_json_holds_it_all(path: Path) -> None:
+    with reading(path) as connection:
+        found = json.loads(b"".join(as_json(connection, "ses_aa")))
+        assert (found["sluice_session"], found["session"]["id"], len(found["messages"])) == (1, "ses_aa", 5)
+        assert found["runs"][0]["calls"][1]["result"]["content"] == "seen"
+        assert found["messages"][0]["message"]["content"] == "prompt  of\nses_aa"
+        with pytest.raises(StoreError):
+            b"".join(as_json(connection, "nope"))
+
+
+def test_the_exported_markdown_can_be_read(path: Path) -> None:
+    with reading(path) as connection:
+        found = "".join(as_markdown(connection, "ses_aa"))
+    assert "## 2 · Assistant" in found
+    assert "Call of `look`" in found
+    assert "Result of look" in found
+    assert "done" in found
+
+
+def test_removing_takes_every_row_and_spares_what_is_in_use(path: Path) -> None:
+    from sluice.session.database import Database
+    from sluice.session.opening import remove_now
+
+    async def body() -> None:
+        async with store(path, "resume", "ses_aa"):
+            database = Database(path)
+            with pytest.raises(StoreError, match="in use"):
+                remove_now(database, "ses_aa")
+            assert remove_now(database, "ses_ab") == 5
+            database.close()
+
+    run(body())
+    for table in ("session", "message", "part", "run", "seen"):
+        column = "id" if table == "session" else "session"
+        assert rows_of(path, f"SELECT count(*) FROM {table} WHERE {column} = 'ses_ab'") == [(0,)]
+    assert rows_of(path, "SELECT count(*) FROM call WHERE run = 'run_ses_ab'") == [(0,)]
+    assert broken(path) == []
+
+
+def test_old_sessions_go_and_the_cap_is_kept_with_a_word(path: Path) -> None:
+    async def body() -> tuple[str, ...]:
+        opening = await opened(path, Wish(), keep_days=30, now=lambda: 4e9)
+        await opening.store.close()
+        with pytest.raises(StoreError, match=r"session_store_bytes.*--older-than"):
+            await opened(path, Wish(), max_bytes=1)
+        return opening.news
+
+    assert "2 sessions" in run(body())[0]
+    assert rows_of(path, "SELECT id FROM session") == [("ses_c",)]
+
+
+# -- undo
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_what_can_be_taken_back_and_what_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    seen: dict[str, str] = {}
+
+    async def body() -> None:
+        async with store(path) as s:
+            s.seen = lambda: seen
+            await s.started("r", UserMessage("x"))
+            await s.append("r", asks("a", "b"))
+            await s.call_started(allowed("r", position=0))
+            for name in ("new", "edited", "twice", "removed", "since", "same", "gone", "odd"):
+                before = None if name == "new" else _digest(f"{name} before")
+                s.keep_preimage(f"h_{name}", name, before, 0o644)
+                seen[name] = _digest(f"{name} after")
+            del seen["removed"]
+            await s.call_ended(allowed("r", position=0), well())
+            await s.append("r", ToolMessage("a", "look", ""))
+            await s.call_started(allowed("r", position=1))
+            s.keep_preimage("h_2", "twice", _digest("twice after"), 0o600)
+            s.keep_preimage("h_3", "broken", _digest("broken before"), 0o600)
+            seen["twice"] = _digest("twice again")
+
+    run(body())
+    now = {"new": "new after", "edited": "edited after", "since": "by hand", "same": "same before", "broken": "half"}
+
+    def digest(name: str) -> str | None:
+        if name == "odd":
+            raise ValueError("no file")
+        return _digest(now[name]) if name in now else None
+
+    with reading(path) as connection:
+        assert last_changing_run(connection, rows_of(path, "SELECT id FROM session")[0][0]) == "r"
+        steps = {step.path: step for step in plan(connection, "r", digest)}
+    assert steps["new"].before is None
+    assert {name for name, step in steps.items() if not step.refusal} == {"new", "edited", "removed"}
+    assert "changed since" in steps["since"].refusal
+    assert "removed since" in steps["gone"].refusal
+    assert "already" in steps["same"].refusal
+    assert "not known" in steps["broken"].refusal
+    assert "not known" in steps["twice"].refusal
+    assert "cannot be read" in steps["odd"].refusal
+    assert steps["twice"].before == _digest("twice before"), "what it held before the run, not before the last call"
+
+
+def test_a_pre_image_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    name = _digest("good")
+    (tmp_path / "blobs" / name).write_text("good")
+    assert preimage(tmp_path, name) == b"good"
+    (tmp_path / "blobs" / name).write_text("bad")
+    for wanted in (name, "0" * 64, "../x"):
+        with pytest.raises(StoreError):
+            preimage(tmp_path, wanted)
+    assert stat.S_ISREG((tmp_path / "blobs" / name).stat().st_mode)
