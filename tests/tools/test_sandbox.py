@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,6 +101,16 @@ def test_nothing_is_written_outside(kind: str, command: str, make: Callable[...,
 
 
 @CONFINED
+def test_no_folder_of_the_system_can_be_written(kind: str, make: Callable[..., Box]) -> None:
+    command = (
+        "for d in / /etc /usr /var /opt; do touch $d/.sluice-test 2>/dev/null && echo $d && rm $d/.sluice-test; done; :"
+    )
+    assert make(kind)(command)[1] == ""
+    if os.getuid() == 0:
+        assert make("off")(command)[1].split() == ["/", "/etc", "/usr", "/var", "/opt"]
+
+
+@CONFINED
 def test_keys_home_and_state_cannot_be_read(
     kind: str, make: Callable[..., Box], own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,8 +137,8 @@ def test_bubblewraps_own_environment_holds_no_key(make: Callable[..., Box], monk
 
 
 @CONFINED
-def test_no_listening_port_and_no_socket_can_be_reached(kind: str, make: Callable[..., Box], tmp_path: Path) -> None:
-    path = tmp_path / "s"
+def test_no_listening_port_and_no_socket_can_be_reached(kind: str, make: Callable[..., Box], work: Path) -> None:
+    path = work / "s"  # a place that is not hidden
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
         unix.bind(str(path))
         unix.listen()
@@ -237,14 +248,15 @@ def test_a_sandbox_that_cannot_be_set_up_runs_nothing(make: Callable[..., Box], 
     assert not (work / "ran").exists()
 
 
+NAP = os.environ.get("NAP_SECONDS") or str(900_000 + os.getpid())  # seconds by which our own sleepers are known
 KINDS = pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "off"])
 ESCAPES = {
-    "setsid": "setsid sleep 987654 &",
-    "nohup": "nohup sleep 987654 >/dev/null 2>&1 &",
-    "double fork": "(setsid bash -c 'sleep 987654 &' &);",
-    "ignores term": "(trap '' TERM; exec sleep 987654) &",
-    "no environment": "env -i setsid sleep 987654 >/dev/null 2>&1 </dev/null &",
-    "no environment, twice": "env -i setsid bash -c 'setsid sleep 987654 >/dev/null 2>&1 & exit' &",
+    "setsid": "setsid sleep NAP &",
+    "nohup": "nohup sleep NAP >/dev/null 2>&1 &",
+    "double fork": "(setsid bash -c 'sleep NAP &' &);",
+    "ignores term": "(trap '' TERM; exec sleep NAP) &",
+    "no environment": "env -i setsid sleep NAP >/dev/null 2>&1 </dev/null &",
+    "no environment, twice": "env -i setsid bash -c 'setsid sleep NAP >/dev/null 2>&1 & exit' &",
 }
 
 
@@ -252,7 +264,7 @@ def sleepers() -> set[int]:
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if Path(f"/proc/{name}/cmdline").read_bytes() == b"sleep\0987654\0":
+            if Path(f"/proc/{name}/cmdline").read_bytes() == f"sleep\0{NAP}\0".encode():
                 found.add(int(name))
         except OSError:
             continue
@@ -272,13 +284,11 @@ def test_nothing_of_a_tree_lives_on(kind: str, how: str, end: str, make: Callabl
         (box.root / "seen").touch()
 
     pause = "read -t 0.01 <> <(:)"
-    wait = (
-        f"while ! pgrep -f '^sleep 987654' >/dev/null; do {pause}; done; echo up; until [ -e seen ]; do {pause}; done"
-    )
+    wait = f"while ! pgrep -f '^sleep {NAP}' >/dev/null; do {pause}; done; echo up; until [ -e seen ]; do {pause}; done"
     ran, _ = box(
-        f"{ESCAPES[how]} {wait}" + ("; sleep 1000" if end == "timeout" else ""),
+        f"{ESCAPES[how].replace('NAP', NAP)} {wait}" + ("; sleep 1000" if end == "timeout" else ""),
         output=reader,
-        timeout=30.0 if end == "exit" else 2.0,
+        timeout=30.0 if end == "exit" else 4.0,
     )
     assert ran.ended.timed_out == (end == "timeout")
     assert during  # the control: it did live
@@ -320,8 +330,8 @@ def test_nothing_outlives_our_own_sigkill(kind: str, make: Callable[..., Box], w
     async def go() -> None:
         host = await asyncio.create_subprocess_exec(
             sys.executable, "-c", HOST, str(work), kind,
-            "env -i setsid sleep 987654 & nohup sleep 987654 >/dev/null 2>&1 & "
-            "while [ $(pgrep -fc '^sleep 987654') -lt 2 ]; do read -t 0.01 <> <(:); done; echo up; wait",
+            f"env -i setsid sleep {NAP} & nohup sleep {NAP} >/dev/null 2>&1 & "
+            f"while [ $(pgrep -fc '^sleep {NAP}') -lt 2 ]; do read -t 0.01 <> <(:); done; echo up; wait",
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert host.stdout is not None
@@ -336,3 +346,35 @@ def test_nothing_outlives_our_own_sigkill(kind: str, make: Callable[..., Box], w
     asyncio.run(go())
     for folder in Path(os.environ["TMPDIR"]).glob("sluice-box-*"):
         sandbox._remove(str(folder))
+
+
+def test_it_works_as_another_user_too(make: Callable[..., Box], work: Path) -> None:
+    """The same words, started as nobody by root: the limit on processes and the wall hold there as well."""
+    make()
+    if os.getuid() != 0:
+        pytest.skip("NOT CHECKED: only root can start a command as another user")
+    program = sandbox.find_bubblewrap()
+    assert program is not None
+    places = sandbox.find_places(str(work), [], os.environ)
+    places.readable = []  # root's own compilers
+    temp = work.parent / "private"
+    for folder in (work, temp, temp / "temp", temp / "home"):
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, 65534, 65534)
+    for folder in work.parents:
+        if folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    read_end, write_end = os.pipe()
+    opened = os.open(work, os.O_RDONLY)
+    try:
+        done = subprocess.run(
+            [*sandbox.outer_words(program, sandbox.DEFAULT_LIMITS, write_end, root=False), program,
+             *sandbox.inner_words(program, places, folder_fd=opened, temp=str(temp), home="/nonexistent", network=False),
+             "--", "/bin/bash", "-c", "id -u; echo in >made; echo x >/var/made 2>/dev/null || echo wall; ulimit -u"],
+            user=65534, group=65534, extra_groups=[], pass_fds=(write_end, opened), capture_output=True, env=environment(),
+        )  # fmt: skip
+    finally:
+        for fd in (read_end, write_end, opened):
+            os.close(fd)
+    assert done.stdout.decode().split() == ["65534", "wall", "1024"], done.stderr
+    assert (work / "made").read_text() == "in\n"

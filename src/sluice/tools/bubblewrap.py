@@ -50,12 +50,16 @@ def bounds_processes() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= _PRIVATE_PID_MAX
 
 
-def outer_words(program: str, limits: Limits, status_fd: int) -> list[str]:
-    """The outer layer and what runs between the two; the inner layer's words follow it."""
-    pid_max = limits.max_command_processes + _RESERVED_PIDS if bounds_processes() else 0
+def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool) -> list[str]:
+    """The outer layer and what runs between the two; the inner layer's words follow it.
+
+    Only `root` keeps rights between the layers: bubblewrap refuses to start with them for any other user, whom the plain
+    limit on processes binds, which root is exempt from.
+    """
+    pid_max = limits.max_command_processes + _RESERVED_PIDS if root and bounds_processes() else 0
     return [
         *(program, "--unshare-user", "--unshare-pid", "--die-with-parent"),
-        *("--cap-add", "ALL"),
+        *(("--cap-add", "ALL") if root else ()),
         *("--dev-bind", "/", "/", "--proc", "/proc", "--json-status-fd", str(status_fd), "--"),
         *("/bin/sh", "-c", _BETWEEN, "sluice", str(pid_max), str(limits.max_command_processes)),
         str(limits.max_command_memory_bytes // 1024),

@@ -169,7 +169,7 @@ class Sandbox:
         said = _Beginning(bounds.output)
         try:
             ended = await run_command(
-                [*outer_words(program, self._limits, outer_write), *inner, *argv],
+                [*outer_words(program, self._limits, outer_write, root=os.geteuid() == 0), *inner, *argv],
                 cwd="/",
                 env={**env, "HOME": home, "TMPDIR": "/tmp"},  # noqa: S108 - the private one, by its name inside
                 timeout=bounds.timeout,
@@ -185,9 +185,8 @@ class Sandbox:
             await _gone(_status(outer_read))
         status = _status(inner_read)
         whole = not (ended.timed_out or ended.cancelled or ended.overflowed or ended.stopped)
-        if whole and "exit-code" not in status and "child-pid" not in status:
-            raise SandboxError(f"the sandbox could not be set up, no command was run: {said.text()}")
-        if whole and "exit-code" not in status and "bwrap:" in said.text():
+        begun = "child-pid" in status and "bwrap:" not in said.text()
+        if whole and "exit-code" not in status and not begun:
             raise SandboxError(f"the sandbox could not be set up, no command was run: {said.text()}")
         return ended
 
@@ -274,7 +273,7 @@ def _bubblewrap_works(program: str) -> bool:
     """Whether a command can be run in both layers, by running one."""
     read_end, write_end = os.pipe()
     try:
-        words = outer_words(program, DEFAULT_LIMITS, write_end)
+        words = outer_words(program, DEFAULT_LIMITS, write_end, root=os.geteuid() == 0)
         inner = [
             *(program, "--unshare-user", "--disable-userns", "--unshare-net", "--unshare-ipc", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--", "/bin/sh", "-c", ":"),  # noqa: S108

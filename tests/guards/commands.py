@@ -1,0 +1,102 @@
+"""Takes each guard of the commands away in turn and looks whether a test turns red. Not part of the suite.
+
+    python tests/guards/commands.py [NAME]
+
+Works on a copy of the tree, so nothing here changes. Ends with 1 if a guard could be removed unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = "src/sluice/tools/"
+# ruff: noqa: E501
+# name: (file, what is there, what takes its place, tests to run)
+GUARDS = {
+    "no network": (TOOLS + "bubblewrap.py", '*(() if network else ("--unshare-net",)),', "", "listening_port"),
+    "read-only root": (TOOLS + "bubblewrap.py", '*("--ro-bind", "/", "/", "--dev"', '*("--bind", "/", "/", "--dev"', "of_the_system"),
+    "hidden places": (TOOLS + "bubblewrap.py", "words += _hide(path)\n            if os", "pass\n            if os", "keys_home"),
+    "process numbers": (TOOLS + "bubblewrap.py", '"--unshare-pid", ', "", "tree_lives_on or out_of_reach"),
+    "capabilities": (TOOLS + "bubblewrap.py", '*("--die-with-parent", "--cap-drop", "ALL"),', '*("--die-with-parent",),', "out_of_reach"),
+    "bound of processes": (TOOLS + "bubblewrap.py", 'ulimit -u "$2" || ulimit -p "$2"', "true", "another_user"),
+    "pid_max": (TOOLS + "bubblewrap.py", "if root and bounds_processes() else 0", "if False else 0", "fork_bomb"),
+    "pinned folders": (TOOLS + "bubblewrap.py", 'words += ["--bind", folder, folder]', "pass", "git_and_we or nested"),
+    "read-only git": (TOOLS + "bubblewrap.py", 'words += ["--ro-bind", path, path]', "pass", "git_and_we"),
+    "absent git": (TOOLS + "bubblewrap.py", 'words += ["--tmpfs", path, "--remount-ro", path]', "pass", "git_and_we"),
+    "sockets": (TOOLS + "sandbox_places.py", "hidden |= set(_sockets())", "pass", "listening_port"),
+    "links": (TOOLS + "sandbox_places.py", 'if kind == "link":', 'if kind == "x":', "link_in_place"),
+    "planted": (TOOLS + "sandbox.py", "else tuple(planted(places))", "else ()", "new_one_is_told"),
+    "refusal": (TOOLS + "sandbox.py", 'if kind == "none":', 'if kind == "x":', "nothing_runs"),
+    "set-up seen": (TOOLS + "sandbox.py", "if whole and", "if False and", "cannot_be_set_up"),
+    "landlock": (TOOLS + "keeper_program.py", '_checked(libc.syscall(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")', "pass", "written_outside"),
+    "socket filter": (TOOLS + "keeper_program.py", "        _filter_sockets(libc)", "        pass", "listening_port"),
+    "adoption": (TOOLS + "keeper_program.py", "libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)", "pass", "tree_lives_on"),
+    "our own death": (TOOLS + "keeper_program.py", "libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)", "pass", "sigkill"),
+    "die with parent": (TOOLS + "bubblewrap.py", '"--unshare-pid", "--die-with-parent"', '"--unshare-pid"', "sigkill"),
+    "term for the command": (TOOLS + "process_tree.py", "if _name(pid) != _KEEPER:", "if True:", "clean_up"),
+    "count of jobs": (TOOLS + "jobs.py", "if running >= self._limits.max_jobs:", "if False:", "so_many"),
+    "bound of a job's output": (TOOLS + "jobs.py", "del self._kept[: -self._max_output_bytes]", "pass", "lost_is_told"),
+}  # fmt: skip
+
+
+NAP = str(1_900_000 + os.getpid())
+
+
+def _end_sleepers() -> None:
+    """Ends what a removed guard let live: its waiting loop ends with the last sleeper."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if Path(f"/proc/{name}/cmdline").read_bytes() == f"sleep\0{NAP}\0".encode():
+                os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def main() -> int:
+    """Prints one line a guard."""
+    unnoticed = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "bench", "demo", "__pycache__"))
+        for name, (file, old, new, tests) in GUARDS.items():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
+            path = copy / file
+            text = path.read_text("utf-8")
+            if text.count(old) < 1:
+                raise SystemExit(f"{name}: {file} does not hold {old!r}")
+            path.write_text(text.replace(old, new), "utf-8")
+            try:
+                words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--rootdir", str(copy)]
+                words += [
+                    f"--basetemp={folder}/base",
+                    "-k",
+                    tests,
+                    "tests/tools/test_sandbox.py",
+                    "tests/tools/test_jobs.py",
+                ]
+                done = subprocess.run(
+                    words,
+                    cwd=copy,
+                    env={**os.environ, "PYTHONPATH": str(copy / "src"), "NAP_SECONDS": NAP},
+                    capture_output=True,
+                    check=False,
+                )
+            finally:
+                path.write_text(text, "utf-8")
+                _end_sleepers()
+            print(f"{'red' if done.returncode == 1 else 'UNNOTICED':<10} {name}", flush=True)
+            if done.returncode != 1:
+                unnoticed.append(name)
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
