@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Literal
 
-from sluice.run.commands import Carrier
+from sluice.run.commands import Carrier, never_began
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution
+from sluice.run.inbox import Inbox
 from sluice.run.outlet import Outlet
 from sluice.run.parts import Parts
 from sluice.turn.machine import Machine
@@ -21,13 +22,16 @@ from sluice.wire.surrogates import storable
 
 
 class Agent:
-    """An agent over one workspace and one conversation. Runs do not overlap: a second `run` waits for the first."""
+    """An agent over one workspace and one conversation. Runs do not overlap: a second `run` waits for the first.
+
+    Which prompts a cancel covers, and in which order runs end, is told in `sluice.run.inbox`.
+    """
 
     def __init__(self, parts: Parts, talk: Talk) -> None:
         self._parts = parts
         self._talk = talk
         self._execution = Execution(parts.executor, parts.audit, parts.store, parts.clock, parts.limits)
-        self._turn = asyncio.Lock()
+        self._inbox = Inbox()
         self._now: tuple[Carrier, Outlet, asyncio.Task[None]] | None = None
 
     async def run(self, prompt: str | UserMessage) -> AsyncGenerator[n.Notice, None]:
@@ -37,7 +41,10 @@ class Agent:
         being cancelled, stops the run: tools are ended and what happened is stored before this returns. An iterator that
         is merely dropped is closed by the event loop, some time later, or by `close`.
         """
-        async with self._turn:
+        async with self._inbox.turn() as ticket:
+            if ticket.cancelled is not None:
+                yield never_began(self._parts, ticket.cancelled)
+                return
             outlet = Outlet()
             carrier = Carrier(self._parts.ids.new("run"), self._parts, self._talk, self._execution, outlet.put)
             driver = asyncio.get_running_loop().create_task(self._drive(carrier, prompt))
@@ -49,18 +56,23 @@ class Agent:
                     if isinstance(notice, n.RunFinished):
                         break
             finally:
-                await self.close()
+                await self._end()
 
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
-        """Ends the current run, if there is one, with this outcome; its iterator still yields to its end."""
+        """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""
+        self._inbox.cancel(reason)
         if self._now is not None:
             self._now[0].cancel(reason)
 
     async def close(self) -> None:
-        """Ends the current run, if there is one, and returns when it has stored what happened and nothing of it is left.
+        """Ends the current run and those that wait, and returns when what happened is stored and nothing of it is left.
 
         Whoever still reads its notices gets no more of them but the last. Being cancelled does not cut it short.
         """
+        self._inbox.cancel("cancelled")
+        await self._end()
+
+    async def _end(self) -> None:
         if self._now is None:
             return
         carrier, outlet, driver = self._now

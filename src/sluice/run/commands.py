@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from typing import Literal
 
+from sluice.errors import StoreError
 from sluice.policy.rules import blocked_categories
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution
@@ -19,8 +20,9 @@ from sluice.run.tool_calls import ToolCalls
 from sluice.turn import facts as f
 from sluice.turn.outcomes import exit_code
 from sluice.values import notices as n
-from sluice.values.messages import ToolMessage, UserMessage
+from sluice.values.messages import ToolMessage, Usage, UserMessage
 
+_KEPT = (n.TurnFinished, n.Warned, n.Failed, n.Summarised, n.Waiting)
 _LAST_STORE_SECONDS = 5.0  # L9: what the last store may take before the run ends without it
 _END_JOBS_SECONDS = 10.0  # for the trees of all jobs; each takes about one
 _NO_RESULT = "[unknown_outcome] The run broke off before this call had a result; it may or may not have run."
@@ -33,11 +35,18 @@ class Carrier:
         self.run = run
         self._parts = parts
         self._talk = talk
-        self._emit = emit
-        self._scope = RunScope(run, parts, talk, emit)
+        self._outlet = emit
+        self._scope = RunScope(run, parts, talk, self._emit)
         self._calls = ToolCalls(self._scope, execution)
         self._model = ModelTurns(self._scope, self._calls.arrived)
         self._began = self._scope.now()
+
+    async def _emit(self, notice: n.Notice) -> None:
+        """Keeps a notice that matters later (its loss stops nothing), and passes every one on."""
+        if isinstance(notice, _KEPT):
+            with contextlib.suppress(StoreError):
+                await self._parts.store.noted(self.run, notice)
+        await self._outlet(notice)
 
     # -- the way in and out
 
@@ -61,6 +70,8 @@ class Carrier:
                 blocked=tuple(c for c in blocked_categories(parts.policy) if c in offered),
             )
         )
+        while parts.news:
+            await self._emit(n.Warned(message=parts.news.pop(0)))
         return f.Asked(at=scope.now())
 
     async def next_fact(self, deadline: int | None) -> f.Fact:
@@ -166,5 +177,22 @@ class Carrier:
                 seconds=(scope.now() - self._began) / 1e9,
                 saved=not scope.unsaved,
                 unsaved="; ".join(dict.fromkeys(scope.unsaved)) or None,
+                extra={"session": self._parts.store.session} if self._parts.store.session else {},
             )
         )
+
+
+def never_began(parts: Parts, reason: Literal["cancelled", "terminated"]) -> n.RunFinished:
+    """The one notice of a prompt that was cancelled while it waited for its turn."""
+    return n.RunFinished(
+        run=parts.ids.new("run"),
+        outcome=reason,
+        exit_code=exit_code(reason),
+        message="cancelled before it began; the prompt is no part of the session",
+        text="",
+        message_id="",
+        turns=0,
+        tool_calls=0,
+        usage=Usage(),
+        extra={"session": parts.store.session} if parts.store.session else {},
+    )

@@ -20,7 +20,8 @@ import msgspec
 from sluice.errors import ConfigurationError
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.run.config_file import ConfigFile, normal_key, read_config_file
-from sluice.run.config_keys import Key, keys
+from sluice.run.config_keys import SESSION_STORE_BYTES, Key, keys
+from sluice.session.wish import Wish as Wish
 from sluice.values.requests import ModelOptions
 
 PROJECT_FILE = Path(".sluice") / "config.toml"
@@ -68,6 +69,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     output: Literal["text", "json", "stream-json"] = "text"
     dry_run: bool = False
     debug: bool = False
+    session_store: str | None = None
+    session_days: float | None = None
+    session_store_bytes: int | None = SESSION_STORE_BYTES
+    session: Wish = Wish()
     limits: Limits = DEFAULT_LIMITS
     config_file: str | None = None
 
@@ -137,6 +142,9 @@ def load(
     for name in FILES:
         if name in found and found[name][0] is not None:
             found[name] = (str(_path(cwd, found[name][0])), found[name][1])
+    store = found.get("session_store", (None, ""))
+    if store[0] is not None and store[0] != ":memory:":
+        found["session_store"] = (str(_path(cwd, store[0])), store[1])
     settings = _settings(found, None if file is None else str(file.path.absolute()))
     _check(settings, warnings)
     origins = {key: found[key][1] if key in found else "default" for key in keys()}

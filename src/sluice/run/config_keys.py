@@ -21,6 +21,7 @@ from sluice.limits import Limits
 Kind = Literal["text", "secret", "url", "path", "switch", "names", "choice", "count", "bytes", "seconds", "number"]
 Narrowing = Literal["never", "lower", "fewer", "more", "on"]
 
+SESSION_STORE_BYTES = 4 * 2**30  # of one project's sessions: years of work, and no surprise on a small disk
 MAX_WHOLE = 2**53  # no count, size or seed beyond what JSON carries exactly
 
 _ZERO_IS_FINE = frozenset(
@@ -236,6 +237,9 @@ def keys() -> dict[str, Key]:
         Key(name="output", kind="choice", default="text", choices=("text", "json", "stream-json")),
         Key(name="dry_run", kind="switch", default=False),
         Key(name="debug", kind="switch", default=False),
+        Key(name="session_store", kind="path", optional=True),
+        Key(name="session_days", kind="number", optional=True),
+        Key(name="session_store_bytes", kind="bytes", default=SESSION_STORE_BYTES, optional=True),
     ]
     hints = typing.get_type_hints(Limits)
     for field in msgspec.structs.fields(Limits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from sluice.run.model_call import BrokenReply, ModelCall
@@ -79,8 +80,10 @@ class ModelTurns:
         self.turns = turn
         request = self._request
         assert request is not None
+        await parts.store.reply_began(scope.run, turn)
         await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
-        watcher = TurnWatcher(turn, scope.emit, parts.hooks)
+        keep = functools.partial(parts.store.delta, scope.run)
+        watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep)
         call = ModelCall(
             parts.transport,
             parts.dialect,

@@ -79,7 +79,8 @@ class Parts:
     """Everything an agent works with. `run/wiring.py` makes one from settings; an embedder may make its own.
 
     `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked. `random` and
-    `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background.
+    `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background. `news`
+    are lines that the next run tells as warnings, once.
     """
 
     transport: Transport
@@ -101,3 +102,4 @@ class Parts:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     window_tokens: int | None = None
     end_jobs: Callable[[], Awaitable[None]] = no_jobs
+    news: list[str] = field(default_factory=list)

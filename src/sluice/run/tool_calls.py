@@ -114,8 +114,10 @@ class ToolCalls:
         approver, key = self._scope.parts.approver, command.key
         granted, words = False, ""
         if approver is not None:
+            await self._scope.parts.store.asked(key, self._specs[key].name, command.digest)
             question = approver.ask(self._specs[key], self._calls[key].arguments, self._verdicts[key].rule)
             granted, words = await self._scope.until_stopped(question)
+            await self._scope.parts.store.answered(key, granted is True)
         self.answer(command, granted is True, words)
 
     def answer(self, command: f.Ask, granted: bool, words: str) -> None:

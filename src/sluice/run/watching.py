@@ -7,16 +7,29 @@ from typing import Any
 
 from sluice.values import notices as n
 from sluice.values.deltas import CallClosed, CallOpened, Delta, ReasoningDelta, TextDelta
-from sluice.values.ports import Hooks
+from sluice.values.ports import ChunkKind, Hooks
+
+Keep = Callable[[ChunkKind, str], Coroutine[Any, Any, None]]
+
+
+async def keep_nothing(_kind: ChunkKind, _text: str) -> None:
+    """Keeps no delta."""
 
 
 class TurnWatcher:
-    """Watches the attempts at one reply. Adjacent pieces of one read become one notice."""
+    """Watches the attempts at one reply. Adjacent pieces of one read become one notice, kept before it is told."""
 
-    def __init__(self, turn: int, emit: Callable[[n.Notice], Coroutine[Any, Any, None]], hooks: Hooks) -> None:
+    def __init__(
+        self,
+        turn: int,
+        emit: Callable[[n.Notice], Coroutine[Any, Any, None]],
+        hooks: Hooks,
+        keep: Keep = keep_nothing,
+    ) -> None:
         self._turn = turn
         self._emit = emit
         self._hooks = hooks
+        self._keep = keep
         self._reasoning = False
         self._intended: dict[int, str] = {}
 
@@ -36,11 +49,13 @@ class TurnWatcher:
             match delta:
                 case ReasoningDelta():
                     self._reasoning = True
+                    await self._keep("reasoning", delta.text)
                     await self._emit(n.ReasoningNotice(turn=self._turn, text=delta.text))
                     await self._hooks.reasoning(self._turn, delta.text)
                 case CallOpened():
                     await self.close()
                     self._intended[delta.position] = delta.name
+                    await self._keep("call", delta.name)
                     await self._emit(
                         n.CallIntended(turn=self._turn, position=delta.position, id=delta.id, tool=delta.name)
                     )
@@ -67,5 +82,6 @@ class TurnWatcher:
         self._intended.clear()
 
     async def _text(self, text: str) -> None:
+        await self._keep("text", text)
         await self._emit(n.TextNotice(turn=self._turn, text=text))
         await self._hooks.text(self._turn, text)

@@ -16,6 +16,7 @@ from sluice.run.agent import Agent
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
 from sluice.run.parts import NoHooks, Parts
+from sluice.run.sessions import SessionJournal, data_folder, open_store
 from sluice.run.system_prompt import system_prompt
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
@@ -29,7 +30,7 @@ from sluice.tools.spill import Spill
 from sluice.tools.workspace import Workspace
 from sluice.values.calls import Category
 from sluice.values.messages import UserMessage
-from sluice.values.ports import Approver, Cancel, Hooks, Store, Transport
+from sluice.values.ports import Approver, Cancel, Hooks, Journal, Store, Transport
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect
 
@@ -51,7 +52,16 @@ async def open_agent(
     async with AsyncExitStack() as stack:
         transport = make_transport(settings)
         stack.push_async_callback(transport.close)
-        _workspace, _seen, executor, jobs = open_tools(settings, stack)
+        news: list[str] = []
+        journal, seen = None, SeenFiles()
+        if store is None and (opening := await open_store(settings)) is not None:
+            kept = opening.store
+            stack.push_async_callback(kept.close)
+            seen = SeenFiles(await kept.seen_files())
+            kept.seen = seen.digests
+            journal = SessionJournal(BlobJournal(str(state_folder()), settings.workspace), kept)
+            store, news = kept, list(opening.news)
+        _workspace, seen, executor, jobs = open_tools(settings, stack, journal=journal, seen=seen)
         policy = make_policy(settings, ask=approver is not None)
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
@@ -72,6 +82,7 @@ async def open_agent(
             hooks=hooks or NoHooks(),
             approver=approver,
             end_jobs=jobs.end_all,
+            news=news,
         )
         agent = Agent(parts, Talk(text, store, await store.history()))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
@@ -104,13 +115,18 @@ def make_transport(settings: Settings) -> Transport:
     return inner
 
 
-def open_tools(settings: Settings, stack: AsyncExitStack) -> tuple[Workspace, SeenFiles, Executor, Jobs]:
-    """The workspace, what the session has seen of it, the executor over the offered tools, and its jobs."""
-    private = [str(state_folder()), *([settings.config_file] if settings.config_file else [])]
+def open_tools(
+    settings: Settings, stack: AsyncExitStack, *, journal: Journal | None = None, seen: SeenFiles | None = None
+) -> tuple[Workspace, SeenFiles, Executor, Jobs]:
+    """The workspace, what the session has seen of it, the executor over the offered tools, and its jobs.
+
+    `journal` and `seen` are those of a stored session; by default pre-images are kept and nothing has been seen.
+    """
+    private = [str(state_folder()), str(data_folder()), *([settings.config_file] if settings.config_file else [])]
     workspace = stack.enter_context(Workspace(settings.workspace, private=private))
     spill = stack.enter_context(Spill())
-    seen = SeenFiles()
-    journal = BlobJournal(str(state_folder()), settings.workspace)
+    seen = seen or SeenFiles()
+    journal = journal or BlobJournal(str(state_folder()), settings.workspace)
     registry = make_registry(settings)
     sandbox = Sandbox(
         settings.workspace,

@@ -101,8 +101,12 @@ def text_is_what_was_told(view: View) -> Found:
     ):
         if first == after:
             continue  # nothing was told: the reply came in one piece
-        texts = view.query("SELECT body FROM part WHERE session = ? AND seq = ? AND kind = 'text'", session, seq)
-        if rows.crc("".join(str(t) for (t,) in texts)) != crc:
+        found = 0
+        for (text,) in view.connection.execute(
+            "SELECT body FROM part WHERE session = ? AND seq = ? AND kind = 'text' ORDER BY position", (session, seq)
+        ):
+            found = rows.crc(str(text), found)
+        if found != crc:
             yield f"{session}@{seq}", "its text is not what was told while it arrived"
 
 

@@ -45,17 +45,16 @@ def fork(
     last = connection.execute("SELECT coalesce(max(last), 0) + 1 FROM session").fetchone()[0]
     parent = f"{source}@{kept[-1].seq if kept else 0}"
     connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?)", (target, project, now, parent, last))
-    of: tuple[int, int] | None = None  # the reply whose results follow, and how many parts stand before its calls
-    answered = 0
+    calls: list[tuple[int, int]] = []  # message and part of those whose results follow
     for seq, stored in enumerate(kept, 1):
-        message = stored.message
-        answers = None
-        if isinstance(message, AssistantMessage):
-            of = (seq, len(rows.split(message)[2]) - len(message.tool_calls))
-            answered = 0
-        elif isinstance(message, ToolMessage) and of is not None:
-            answers = (of[0], of[1] + answered)
-            answered += 1
-        rows.put(connection, target, seq, message, run=None, turn=stored.turn, state=stored.state, answers=answers)
+        answers = calls.pop(0) if isinstance(stored.message, ToolMessage) and calls else None
+        rows.put(
+            connection, target, seq, stored.message, run=None, turn=stored.turn, state=stored.state, answers=answers
+        )
+        if isinstance(stored.message, AssistantMessage):
+            calls = connection.execute(
+                "SELECT seq, position FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position",
+                (target, seq),
+            ).fetchall()
     connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
     return len(kept)

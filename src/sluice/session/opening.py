@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -23,17 +22,8 @@ from sluice.session.fork import fork
 from sluice.session.locks import SessionLock
 from sluice.session.resume import Recovered, recover
 from sluice.session.store import SqliteStore
+from sluice.session.wish import Wish
 from sluice.values.results import ToolResult
-
-How = Literal["new", "continue", "resume", "fork"]
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session is wanted. `id` (or a beginning of it) for `resume` and `fork`; `upto` is a fork's last message."""
-
-    how: How = "new"
-    id: str = ""
-    upto: int | None = None
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +110,15 @@ async def remove_session(database: Database, session: str) -> int:
     lock = SessionLock(catalog.lock_folder(database.path), session)
     try:
         return await database.write(lambda connection: catalog.remove(connection, session))
+    finally:
+        lock.close()
+
+
+def remove_now(database: Database, session: str) -> int:
+    """The same as `remove_session`, for callers that are not coroutines."""
+    lock = SessionLock(catalog.lock_folder(database.path), session)
+    try:
+        return database.write_now(lambda connection: catalog.remove(connection, session))
     finally:
         lock.close()
 

@@ -28,6 +28,8 @@ from sluice.values.messages import (
 )
 from sluice.wire.surrogates import storable
 
+_PIECE = 1024 * 1024  # characters
+
 
 class Part(NamedTuple):
     """One part of a message: its kind (`text`, `image`, `reasoning`, `call`, `result`) and its body."""
@@ -46,9 +48,11 @@ class Stored(NamedTuple):
     message: Message
 
 
-def crc(text: str) -> int:
-    """The CRC-32 of a text in UTF-8."""
-    return zlib.crc32(text.encode("utf-8"))
+def crc(text: str, before: int = 0) -> int:
+    """The CRC-32 of a text in UTF-8, going on from that of what stood `before` it. A long text is not copied whole."""
+    for at in range(0, len(text), _PIECE):
+        before = zlib.crc32(text[at : at + _PIECE].encode("utf-8"), before)
+    return before
 
 
 def to_json(value: Any) -> str:
@@ -146,7 +150,7 @@ def put(
         "INSERT INTO message (session, seq, run, turn, role, state, head) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (session, seq, run, turn, role, state, head),
     )
-    put_parts(connection, session, seq, parts, answers)
+    put_parts(connection, session, seq, parts, answers, separate=isinstance(message, UserMessage))
 
 
 def put_parts(
@@ -155,13 +159,22 @@ def put_parts(
     seq: int,
     parts: list[Part],
     answers: tuple[int, int] | None = None,
+    *,
+    separate: bool = False,
 ) -> None:
-    """Writes the parts of a message whose row is there."""
+    """Writes the parts of a message whose row is there. A long text becomes several rows, so that no more than a piece of
+    it is copied at a time; they are one text again when they are read."""
     to, position = answers or (None, None)
-    connection.executemany(
-        "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(session, seq, at, p.kind, p.body, crc(p.body), to, position) for at, p in enumerate(parts)],
-    )
+    at = 0
+    for part in parts:
+        long = part.kind == "text" and len(part.body) > _PIECE and not separate
+        for begin in range(0, len(part.body) if long else 1, _PIECE):
+            body = part.body[begin : begin + _PIECE] if long else part.body
+            connection.execute(
+                "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (session, seq, at, part.kind, body, crc(body), to, position),
+            )
+            at += 1
 
 
 def next_seq(connection: sqlite3.Connection, session: str) -> int:

@@ -390,17 +390,22 @@ def fold(
     run, first = connection.execute(
         "SELECT run, first_chunk FROM message WHERE session = ? AND seq = ? AND state = 'open'", (session, seq)
     ).fetchone()
-    chunks = connection.execute(
+    count, told, chunks = 0, 0, []
+    for kind, body in connection.execute(
         "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
-    ).fetchall()
-    told = "".join(body for kind, body in chunks if kind == "text")
+    ):
+        count += 1
+        if kind == "text":
+            told = rows.crc(body, told)
+        if message is None:
+            chunks.append((kind, body))
     if message is None:
         message = _arrived(chunks)
     _role, head, parts = rows.split(message)
     rows.put_parts(connection, session, seq, parts)
     connection.execute(
         "UPDATE message SET state = ?, head = ?, next_chunk = ?, told_crc = ? WHERE session = ? AND seq = ?",
-        (state, head, first + len(chunks), rows.crc(told) if all_told else None, session, seq),
+        (state, head, first + count, told if all_told else None, session, seq),
     )
     connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
     return message

@@ -16,6 +16,7 @@ import click
 from sluice import __version__
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.ui.options import GroupedCommand, SluiceGroup, UnreadError, run_options, show_options, tool_options
+from sluice.ui.sessions import sessions
 
 if TYPE_CHECKING:
     from sluice.run.config import Loaded, Settings
@@ -57,6 +58,7 @@ class Invocation:
 
 @click.group(
     cls=SluiceGroup,
+    commands=[sessions],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -76,14 +78,36 @@ def sluice(ctx: click.Context, /, execute: str | None, pairs: tuple[str, ...], *
       sluice -e "Hello" --base-url http://127.0.0.1:8080/v1 --model local
     """
     invocation = ctx.ensure_object(Invocation)
+    wishes = {how: flags.pop(how, None) for how in ("continue_", "resume", "fork")}
     invocation.add(flags, pairs)
     if ctx.invoked_subcommand is not None:
         if execute is not None:
             raise click.UsageError(f"-e goes with no command, and {ctx.invoked_subcommand} is one.")
         return 0
-    settings = invocation.load().settings
+    settings = _with_session(invocation.load().settings, wishes)
     prompt = _prompt(execute, flags.get("output") is not None)
     return _dry_run(settings, prompt) if settings.dry_run else _run(settings, prompt, invocation.debug)
+
+
+def _with_session(settings: Settings, wishes: dict[str, Any]) -> Settings:
+    given = [how for how, value in wishes.items() if value]
+    if not given:
+        return settings
+    if len(given) > 1:
+        raise click.UsageError("give one of --continue, --resume and --fork")
+    import msgspec
+
+    from sluice.run.config import Wish
+
+    how, id, upto = given[0].rstrip("_"), "", None
+    if how != "continue":
+        id = str(wishes[how])
+        if how == "fork" and "@" in id:
+            id, _, number = id.rpartition("@")
+            if not number.isdecimal():
+                raise click.UsageError(f"--fork ID@MESSAGE: {number!r} is no number of a message")
+            upto = int(number)
+    return msgspec.structs.replace(settings, session=Wish(how=how, id=id, upto=upto))  # type: ignore[arg-type]
 
 
 def _prompt(execute: str | None, output_given: bool) -> str:

@@ -1,0 +1,247 @@
+"""Sessions for the rest of the program and for faces: where they are, opening one, and what `sluice sessions` does.
+
+SQLite is loaded with `session.opening` and the like, inside the functions that need it: a run with `:memory:` does
+without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sluice.errors import ConfigurationError, PathError, StoreError
+from sluice.run.config import Settings
+from sluice.run.parts import RandomIds
+from sluice.run.result_text import result_text
+from sluice.session.blobs import BlobJournal
+from sluice.session.undo import Step
+from sluice.tools.changing import Change
+from sluice.tools.workspace import Workspace
+from sluice.values.ports import Journal
+
+if TYPE_CHECKING:
+    from sluice.session.catalog import Listed
+    from sluice.session.opening import Opening
+    from sluice.session.store import SqliteStore
+
+IN_MEMORY = ":memory:"
+STORE = "sessions.db"
+
+
+def data_folder() -> Path:
+    """Where Sluice keeps what belongs to the user: the platform's data folder, below `sluice`."""
+    import platformdirs  # wanted here only
+
+    return platformdirs.user_data_path("sluice", appauthor=False)
+
+
+def store_path(settings: Settings) -> Path | None:
+    """The store of this workspace (absolute); `None` where nothing is to be kept."""
+    if settings.session_store == IN_MEMORY:
+        return None
+    if settings.session_store is not None:
+        path = Path(settings.session_store)
+        return path / STORE if path.is_dir() else path
+    name = re.sub(r"[^\w.-]+", "-", os.path.basename(settings.workspace))[:40] or "root"
+    digest = hashlib.sha256(os.fsencode(settings.workspace)).hexdigest()[:12]
+    return data_folder() / "projects" / f"{name}-{digest}" / STORE
+
+
+async def open_store(settings: Settings) -> Opening | None:
+    """The session that the settings wish for; `None` where nothing is to be kept. Close its store in every case.
+
+    Raises `ConfigurationError` for a store that cannot be used and a session that cannot be had.
+    """
+    path = store_path(settings)
+    if path is None:
+        if settings.session.how != "new":
+            raise ConfigurationError(f"there is no session to {settings.session.how} with --session-store :memory:")
+        return None
+    from sluice.session.opening import open_session  # loads SQLite
+
+    try:
+        return await open_session(
+            path,
+            settings.workspace,
+            settings.session,
+            new_id=lambda: RandomIds().new("ses"),
+            words=result_text,
+            max_bytes=settings.session_store_bytes,
+            keep_days=settings.session_days,
+        )
+    except StoreError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+class SessionJournal:
+    """A `Journal` that also tells the session which pre-image belongs to which call."""
+
+    def __init__(self, journal: Journal, store: SqliteStore) -> None:
+        self._journal = journal
+        self._store = store
+
+    def keep(self, path: str, content: bytes | None, mode: int | None) -> str | None:
+        """See `Journal.keep`. Raises `OSError` also where the session cannot keep it."""
+        handle = self._journal.keep(path, content, mode)
+        if handle is not None:
+            digest = None if content is None else hashlib.sha256(content).hexdigest()
+            try:
+                self._store.keep_preimage(handle, path, digest, mode)
+            except StoreError as error:
+                raise OSError(str(error)) from None
+        return handle
+
+
+# -- what `sluice sessions` does. All of it raises `StoreError` or `ConfigurationError`.
+
+
+def stores(settings: Settings, everywhere: bool) -> list[Path]:
+    """The stores that are there: that of this workspace, or those of every project."""
+    path = store_path(settings)
+    if path is None:
+        return []
+    if everywhere and settings.session_store is None:
+        return sorted((data_folder() / "projects").glob(f"*/{STORE}"))
+    return [path] if path.is_file() else []
+
+
+def listed(settings: Settings, everywhere: bool) -> list[Listed]:
+    """The sessions, the one used last first within each store."""
+    from sluice.session import catalog
+    from sluice.session.disk import reading
+
+    found: list[Listed] = []
+    for path in stores(settings, everywhere):
+        with reading(path) as connection:
+            found += catalog.listed(connection, path, None if everywhere else settings.workspace)
+    return found
+
+
+def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str]:
+    """Store and id of the session that `wanted` names; empty is the one used last."""
+    from sluice.session import catalog
+    from sluice.session.disk import reading
+
+    failure = StoreError("refused", "this project has no session yet")
+    for path in stores(settings, everywhere):
+        with reading(path) as connection:
+            if not wanted:
+                last = catalog.latest(connection, settings.workspace)
+                if last is not None:
+                    return path, last
+                continue
+            try:
+                return path, catalog.find(connection, wanted, None if everywhere else settings.workspace)
+            except StoreError as error:
+                failure = error
+    raise failure
+
+
+def exported(settings: Settings, wanted: str, form: str, everywhere: bool = False) -> Iterator[bytes]:
+    """A session as pieces of JSON (`json`) or Markdown (`md`)."""
+    from sluice.session.disk import reading
+    from sluice.session.export import as_json, as_markdown
+
+    path, session = _found(settings, everywhere, wanted)
+    with reading(path) as connection:
+        if form == "json":
+            yield from as_json(connection, session)
+        else:
+            for piece in as_markdown(connection, session):
+                yield piece.encode("utf-8")
+
+
+def removed(
+    settings: Settings, wanted: Sequence[str], everywhere: bool = False, older_than: float | None = None
+) -> list[str]:
+    """Removes these sessions, and those unused for `older_than` days; returns their ids. What is in use stays."""
+    from sluice.session import catalog
+    from sluice.session.database import Database
+    from sluice.session.disk import reading
+    from sluice.session.opening import remove_now
+
+    targets = [_found(settings, everywhere, one) for one in wanted]
+    if older_than is not None:
+        before = time.time() - older_than * 86_400
+        for path in stores(settings, everywhere):
+            with reading(path) as connection:
+                project = None if everywhere else settings.workspace
+                targets += [(path, session) for session in catalog.older_than(connection, project, before)]
+    gone: list[str] = []
+    for path, session in dict.fromkeys(targets):
+        database = Database(path)
+        try:
+            remove_now(database, session)
+        finally:
+            database.close()
+        gone.append(session)
+    return gone
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `sluice sessions check` found: how much was checked, and each broken promise as one line."""
+
+    stores: int
+    sessions: int
+    runs: int
+    broken: tuple[str, ...]
+
+
+def checked(settings: Settings, everywhere: bool) -> Checked:
+    """Checks every promise of every store."""
+    from sluice.session.check import check
+    from sluice.session.disk import reading
+
+    sessions = runs = 0
+    broken: list[str] = []
+    paths = stores(settings, everywhere)
+    for path in paths:
+        try:
+            with reading(path) as connection:
+                report = check(connection, path, secrets=[settings.api_key] if settings.api_key else [])
+        except StoreError as error:
+            broken.append(f"F2 {error}")
+            continue
+        sessions, runs = sessions + report.sessions, runs + report.runs
+        broken += [f"{one.promise} {one.where}: {one.words}" for one in report.broken]
+    return Checked(stores=len(paths), sessions=sessions, runs=runs, broken=tuple(broken))
+
+
+def undone(settings: Settings, wanted: str, state: Path, *, dry: bool = False) -> tuple[list[Step], list[Step]]:
+    """Takes back what the session's last changing run did to files of the workspace: those restored, those not touched.
+
+    All of them are restored or none is. What is overwritten is itself kept in the journal of pre-images. With `dry`
+    nothing is changed. Raises `PathError` for a file that may not be written.
+    """
+    from sluice.session.disk import reading
+    from sluice.session.undo import last_changing_run, plan, preimage
+
+    path, session = _found(settings, False, wanted)
+    most = settings.limits.max_file_bytes
+    with Workspace(settings.workspace, private=[str(state), str(data_folder())]) as workspace:
+
+        def digest(name: str) -> str | None:
+            try:
+                found = workspace.read_to_change(name, most)
+            except PathError as error:
+                raise ValueError(str(error)) from None
+            return None if found is None else found.digest
+
+        with reading(path) as connection:
+            run = last_changing_run(connection, session)
+            steps = [] if run is None else plan(connection, run, digest)
+        todo = [step for step in steps if not step.refusal]
+        changes = [
+            Change(path=s.path, data=None if s.before is None else preimage(state, s.before), expected=s.now)
+            for s in todo
+        ]
+        if changes and not dry:
+            workspace.change_all(changes, max_bytes=most, journal=BlobJournal(str(state), settings.workspace))
+    return todo, [step for step in steps if step.refusal]

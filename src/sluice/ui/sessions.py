@@ -1,0 +1,169 @@
+"""The commands `sluice sessions …`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sluice.ui.options import GroupedCommand, session_options
+
+if TYPE_CHECKING:
+    from sluice.run.config import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group("sessions")
+def sessions() -> None:
+    """List, show, export, remove and check sessions; undo what one did to files."""
+
+
+def _all(function: F) -> F:
+    return click.option("--all", "everywhere", is_flag=True, help="Of every project.")(function)
+
+
+def _settings(invocation: Any, flags: dict[str, Any], pairs: tuple[str, ...]) -> Settings:
+    from pathlib import Path
+
+    from sluice.run.config import absolute_workspace
+
+    invocation.add(flags, pairs)
+    return absolute_workspace(invocation.load().settings, Path.cwd())
+
+
+def _json(value: object) -> None:
+    from sluice.ui.json_stream import as_json
+
+    sys.stdout.buffer.write(as_json(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@sessions.command("list", cls=GroupedCommand)
+@session_options
+@_all
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form.")
+@click.pass_obj
+def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tuple[str, ...], **flags: Any) -> int:
+    """List the sessions of this project, the one used last first."""
+    import time
+
+    from sluice.run.sessions import listed
+    from sluice.ui.visible import one_line
+
+    found = listed(_settings(invocation, flags, pairs), everywhere)
+    if output == "json":
+        _json(found)
+        return 0
+    for one in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.last_run_at))
+        state = "" if one.outcome in (None, "completed") else f" [{one.outcome}]"
+        if one.held_by is not None:
+            state = f" [in use by process {one.held_by}]"
+        if one.pending:
+            state += f" [waiting for an answer: {', '.join(one.pending)}]"
+        where = f"  {one.project}" if everywhere else ""
+        click.echo(one_line(f"{one.id}  {when}  {one.messages:>4} messages  {one.title}{state}{where}", 400))
+    if not found:
+        click.echo("no sessions", err=True)
+    return 0
+
+
+@sessions.command("show", cls=GroupedCommand)
+@click.argument("id", required=False, default="")
+@session_options
+@_all
+@click.pass_obj
+def show(invocation: Any, /, id: str, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Show the session ID (the one used last if left out) to read."""
+    from sluice.run.sessions import exported
+    from sluice.ui.visible import visible
+
+    for piece in exported(_settings(invocation, flags, pairs), id, "md", everywhere):
+        click.echo(visible(piece.decode("utf-8")), nl=False)
+    return 0
+
+
+@sessions.command("export", cls=GroupedCommand)
+@click.argument("id", required=False, default="")
+@click.option("--format", "form", type=click.Choice(["json", "md"]), default="json", show_default=True, help="Form.")
+@session_options
+@_all
+@click.pass_obj
+def export(invocation: Any, /, id: str, form: str, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Write all that is stored of the session ID to standard output."""
+    from sluice.run.sessions import exported
+
+    for piece in exported(_settings(invocation, flags, pairs), id, form, everywhere):
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+@sessions.command("rm", cls=GroupedCommand)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those unused for so many days.")
+@session_options
+@_all
+@click.pass_obj
+def rm(
+    invocation: Any,
+    /,
+    ids: tuple[str, ...],
+    older_than: float | None,
+    everywhere: bool,
+    pairs: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Remove sessions for good. What they changed in files stays; so do the pre-images."""
+    from sluice.run.sessions import removed
+
+    if not ids and older_than is None:
+        raise click.UsageError("name the sessions, or give --older-than DAYS")
+    gone = removed(_settings(invocation, flags, pairs), ids, everywhere, older_than)
+    click.echo(f"removed {len(gone)} sessions" + (f": {', '.join(gone)}" if gone else ""))
+    return 0
+
+
+@sessions.command("check", cls=GroupedCommand)
+@session_options
+@_all
+@click.pass_obj
+def check(invocation: Any, /, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Check every promise about stored sessions. Exit code 0 if all hold, 1 if not."""
+    from sluice.run.sessions import checked
+    from sluice.ui.visible import one_line
+
+    found = checked(_settings(invocation, flags, pairs), everywhere)
+    for line in found.broken:
+        click.echo(one_line(line, 1000))
+    words = "all promises hold" if not found.broken else f"{len(found.broken)} broken promises"
+    click.echo(f"checked {found.sessions} sessions and {found.runs} runs in {found.stores} stores: {words}")
+    return 1 if found.broken else 0
+
+
+@sessions.command("undo", cls=GroupedCommand)
+@click.argument("id", required=False, default="")
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would be done; change nothing.")
+@session_options
+@click.pass_obj
+def undo(invocation: Any, /, id: str, dry: bool, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Take back what the last run of session ID that changed files did to them.
+
+    Files that were changed since are named and not touched. What a command changed is not known and not taken back.
+    """
+    from sluice.run.sessions import undone
+    from sluice.run.wiring import state_folder
+    from sluice.ui.visible import one_line
+
+    restored, left = undone(_settings(invocation, flags, pairs), id, state_folder(), dry=dry)
+    for step in restored:
+        what = "remove" if step.before is None else "restore"
+        click.echo(one_line(f"would {what} {step.path}" if dry else f"{what}d {step.path}", 1000))
+    for step in left:
+        click.echo(one_line(f"left {step.path}: {step.refusal}", 1000))
+    if not restored and not left:
+        click.echo("nothing to undo")
+    return 0 if restored or not left else 1
