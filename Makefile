@@ -24,6 +24,7 @@ check: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/program.py
+	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
 
 clean:

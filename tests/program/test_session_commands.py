@@ -1,0 +1,88 @@
+"""The real command with sessions: continued, killed, looked at, checked."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from program_world import finish, says, sluice, start
+
+from sluice.testing.replay_server import ReplayServer
+
+
+def _fixture(folder: Path, *texts: str) -> list[str]:
+    path = folder / "fixture.json"
+    path.write_text(json.dumps([{"role": "assistant", "content": text} for text in texts]))
+    return ["--mode", "mock", "--mock-fixture", str(path)]
+
+
+def test_a_day_with_sessions(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    model = _fixture(tmp_path, "an answer")
+    begun = sluice("-e", "first", "--continue", *model, "--output", "json", cwd=work)
+    id = json.loads(begun.out)["extra"]["session"]
+    for flags in (["--continue"], ["--resume", id], ["--fork", f"{id}@2"]):
+        assert sluice("-e", "more", *flags, *model, cwd=work).code == 0
+    found = json.loads(sluice("sessions", "list", "--output", "json", cwd=work).out)
+    assert [(s["messages"], s["title"]) for s in found] == [(4, "first"), (6, "first")]
+    assert "an answer" in sluice("sessions", "show", id, cwd=work).out
+    assert json.loads(sluice("sessions", "export", id, cwd=work).out)["session"]["id"] == id
+    assert sluice("sessions", "export", id, "--format", "md", cwd=work).out.startswith("# Session")
+    checked = sluice("sessions", "check", cwd=work)
+    assert (checked.code, "checked 2 sessions and 4 runs" in checked.out) == (0, True), checked
+    assert sluice("sessions", "undo", cwd=work).out == "nothing to undo\n"
+    assert sluice("sessions", "rm", id, cwd=work).out == f"removed 1 sessions: {id}\n"
+    assert sluice("sessions", "list", "--all", cwd=tmp_path).out.count("ses_") == 1
+
+
+def test_a_killed_run_goes_on_with_all_that_was_shown(tmp_path: Path) -> None:
+    with ReplayServer([says(*["word "] * 400, finish=None, done=False)], fault="stall@20000") as server:
+        process = start(
+            "-e", "go", "--base-url", server.url, "--output", "stream-json", "--session-store", "s.db", cwd=tmp_path
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if b'"type":"text"' in line:
+                break
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+    broken = sluice("sessions", "check", "--session-store", "s.db", cwd=tmp_path)
+    assert (broken.code, "D4" in broken.out) == (1, True)
+    again = sluice(
+        "-e",
+        "go on",
+        "--continue",
+        *_fixture(tmp_path, "yes"),
+        "--session-store",
+        "s.db",
+        "--output",
+        "json",
+        cwd=tmp_path,
+    )
+    assert json.loads(again.out)["outcome"] == "completed"
+    assert sluice("sessions", "check", "--session-store", "s.db", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "word"),
+    [
+        (["-e", "x", "--resume", "nope"], 2, "no session is named"),
+        (["-e", "x", "--resume", "a", "--continue"], 2, "one of --continue"),
+        (["-e", "x", "--fork", "a@b"], 2, "no number of a message"),
+        (["-e", "x", "--session-store", "bad.db"], 2, "left as it is"),
+        (["-e", "x", "--session-store", "bad.db/s.db"], 2, "cannot be used"),
+        (["sessions", "show", "nope"], 1, "no session"),
+        (["sessions", "rm"], 2, "--older-than"),
+        (["sessions", "show", "--session-store", "bad.db"], 1, "no database"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_line(argv: list[str], code: int, word: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.db").write_bytes(b"no database at all " * 100)
+    model = _fixture(tmp_path, "hi") if argv[0] == "-e" else []
+    shown = sluice(*argv, *model, cwd=tmp_path)
+    assert (shown.code, len(shown.lines)) == (code, 1), shown
+    assert word in shown.err
+    assert (tmp_path / "bad.db").read_bytes() == b"no database at all " * 100
