@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench faults faults-long clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -26,6 +26,13 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/program.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
+
+# Harm to sessions: about 5 minutes, and about half an hour.
+faults: $(VENV)/dev.stamp
+	$(BIN)/python -m sluice.testing.faults 1000 $(ARGS)
+
+faults-long: $(VENV)/dev.stamp
+	$(BIN)/python -m sluice.testing.faults 5000 $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(MODEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -243,13 +243,17 @@ class ReplayServer:
             return method != "HEAD"
         self.requests.append(request)
         number = len(self.requests)
-        body = self._bodies[min(number, len(self._bodies)) - 1]
+        body = self.body_for(request, number)
         fault = self._fault if self._fault and self._fault.holds_for(number) else None
         keep = await self._answer(reader, writer, body, fault)
         self._served += 1
         if self._once and self._served >= len(self._bodies):
             self.done.set()
         return keep
+
+    def body_for(self, request: Received, number: int) -> Body:
+        """The answer to request `number` (from 1). Override it to answer by what was asked."""
+        return self._bodies[min(number, len(self._bodies)) - 1]
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: Body, fault: Fault | None
@@ -307,7 +311,7 @@ class ReplayServer:
                 elif self._pace:
                     await asyncio.sleep(self._pace)
         finally:
-            if gone is not None and not gone.done():
+            if gone is not None:
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)
         if fault and stop_at is not None:

@@ -1,0 +1,240 @@
+"""The agent that the fault driver kills: one session of a real store, a real HTTP transport, one tool with an effect.
+
+`python -m sluice.testing.fault_agent` reads jobs as lines of JSON, runs each in a forked process (so that a job costs no
+start of Python), and answers each with one line. The process that forks has no thread and no event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from sluice.errors import SluiceError, StoreError
+from sluice.limits import DEFAULT_LIMITS
+from sluice.policy.rules import Policy
+from sluice.run.agent import Agent
+from sluice.run.conversation import Talk
+from sluice.run.parts import NoHooks, Parts, RandomIds
+from sluice.run.result_text import result_text
+from sluice.session.audit import AuditLog
+from sluice.session.opening import open_session
+from sluice.session.store import SqliteStore
+from sluice.session.wish import Wish
+from sluice.transport.http import HttpTransport
+from sluice.values import notices as n
+from sluice.values.calls import AllowedCall, ToolSpec
+from sluice.values.ports import Cancel
+from sluice.values.requests import ModelOptions
+from sluice.values.results import ToolResult
+from sluice.wire.dialects import DIALECTS
+
+PROJECT = "/fault-driver"
+REFUSED = 3  # exit code: the store said no, in one line
+FAULTY = 70  # exit code: an exception came out that should not
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent process. `kill_after` and `cancel_after` are seconds; `file_bytes` and `files` are resource limits."""
+
+    store: str
+    url: str
+    ledger: str
+    acks: str
+    wish: Wish = Wish()
+    prompts: int = 1
+    kill_after: float | None = None
+    cancel_after: tuple[float, ...] = ()
+    file_bytes: int | None = None
+    files: int | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process of a job ended. `killed`: it was still there when it was killed."""
+
+    killed: bool
+    exit_code: int
+    seconds: float
+
+
+def append(path: str, line: str) -> None:
+    """Appends one line and waits until it is on disk: what it says has happened whatever comes next."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(fd, line.encode() + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class EffectTool:
+    """Implements `ToolExecutor` with one tool, `effect`, that writes the key of its call into the ledger."""
+
+    def __init__(self, ledger: str) -> None:
+        self._ledger = ledger
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """See `ToolExecutor.specs`."""
+        schema = {"type": "object", "properties": {"n": {"type": "string"}}}
+        return (ToolSpec(name="effect", description="has an effect", parameters=schema, category="mutating"),)
+
+    def check(self, name: str, arguments: str) -> ToolSpec | ToolResult:
+        """See `ToolExecutor.check`."""
+        return self.specs()[0]
+
+    async def run(self, call: AllowedCall, cancel: Cancel) -> ToolResult:
+        """See `ToolExecutor.run`."""
+        key = call.key
+        append(self._ledger, f"{key.run} {key.turn} {key.position} {call.arguments}")
+        await asyncio.sleep(0.003)  # the time in which a kill meets a call that has begun
+        return ToolResult(ok=True, status="ok", tool="effect", content="done")
+
+
+class Acknowledging(NoHooks):
+    """After every few deltas waits until they are committed, and then says so outside the store."""
+
+    def __init__(self, store: SqliteStore, acks: str) -> None:
+        self._store, self._acks = store, acks
+        self.run = ""
+        self._turn, self._told = 0, ""
+        self._since = 0
+
+    async def text(self, turn: int, text: str) -> None:
+        """See `Hooks.text`."""
+        if turn != self._turn:
+            self._turn, self._told = turn, ""
+        self._told += text
+        self._since += 1
+        if self._since >= 4:
+            self._since = 0
+            await self._store.database.write(lambda _connection: None, full=False)
+            append(self._acks, f"{self.run} {turn} {len(self._told)}")
+
+
+async def work(job: Job) -> int:
+    """Runs the job's prompts; returns the exit code."""
+    async with AsyncExitStack() as stack:
+        opening = await open_session(
+            Path(job.store), PROJECT, job.wish, new_id=lambda: RandomIds().new("ses"), words=result_text
+        )
+        store = opening.store
+        stack.push_async_callback(store.close)
+        transport = HttpTransport(job.url, None, DEFAULT_LIMITS)
+        stack.push_async_callback(transport.close)
+        audit = AuditLog(f"{job.store}.audit")
+        stack.callback(audit.close)
+        hooks = Acknowledging(store, job.acks)
+        parts = Parts(
+            transport=transport,
+            dialect=DIALECTS["openai_chat"],
+            options=ModelOptions(model="fake"),
+            executor=EffectTool(job.ledger),
+            policy=Policy(allow_mutating_tools=True),
+            store=store,
+            audit=audit,
+            limits=DEFAULT_LIMITS,
+            system_prompt="",
+            workspace=PROJECT,
+            hooks=hooks,
+        )
+        agent = Agent(parts, Talk("", store, await store.history()))
+        stack.push_async_callback(agent.close)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, agent.cancel)
+        code = 0
+        for number in range(job.prompts):
+            async for notice in agent.run(f"prompt {number}"):
+                if isinstance(notice, n.RunStarted):
+                    hooks.run = notice.run
+                elif isinstance(notice, n.RunFinished):
+                    saved = "saved" if notice.saved else "lost"
+                    append(job.acks, f"{notice.run} end {notice.outcome} {saved}")
+                    code = notice.exit_code
+        return code
+
+
+def _child(job: Job) -> int:
+    if job.file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job.file_bytes, job.file_bytes))
+    if job.files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (job.files, job.files))
+    try:
+        return asyncio.run(work(job))
+    except StoreError as error:
+        sys.stderr.write(f"refused {error.kind}: {error}\n")
+        return REFUSED
+    except SluiceError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return REFUSED
+    except OSError as error:
+        if job.files is not None or job.file_bytes is not None:  # the ledger or the acks of the driver met the limit
+            sys.stderr.write(f"refused by the system: {error}\n")
+            return REFUSED
+        raise
+
+
+def _forked(job: Job) -> int:
+    """Starts the job; returns the id of its process."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = FAULTY
+    try:
+        log = os.open(f"{job.store}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the agent is there to hear it
+        code = _child(job)
+    except BaseException:
+        import traceback  # wanted here only
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
+    """Runs jobs side by side, kills and cancels them when they say so, and waits for all."""
+    began = time.monotonic()
+    pids = [_forked(job) for job in jobs]
+    ended: dict[int, Ended] = {}
+    cancels = {at: sorted(job.cancel_after) for at, job in enumerate(jobs)}
+    killed: set[int] = set()
+    while len(ended) < len(jobs):
+        now = time.monotonic() - began
+        for at, job in enumerate(jobs):
+            if at in ended:
+                continue
+            done, status = os.waitpid(pids[at], os.WNOHANG)
+            if done:
+                code = os.waitstatus_to_exitcode(status)
+                ended[at] = Ended(killed=at in killed and code == -signal.SIGKILL, exit_code=code, seconds=now)
+                continue
+            if job.kill_after is not None and now >= job.kill_after and at not in killed:
+                killed.add(at)
+                os.kill(pids[at], signal.SIGKILL)
+            if cancels[at] and now >= cancels[at][0]:
+                cancels[at].pop(0)
+                os.kill(pids[at], signal.SIGINT)
+        time.sleep(0.0005)
+    return [ended[at] for at in range(len(jobs))]
+
+
+def main() -> int:
+    """Serves jobs until the end of standard input."""
+    for line in sys.stdin.buffer:
+        answer = run_jobs(msgspec.json.decode(line, type=tuple[Job, ...]))
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

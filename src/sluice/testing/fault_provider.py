@@ -1,0 +1,75 @@
+"""The fake model of the fault driver: what it sends is known by heart, so what is stored can be held to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from sluice.testing.replay_server import Body, Received, ReplayServer
+
+_TOKEN = re.compile(r"<(\d+)\.(\d+)>")
+
+
+class Provider(ReplayServer):
+    """A model that says numbered words, asks for one or two calls, and ends after their results.
+
+    Like the real ones it refuses a conversation in which a call has no result or a result no call.
+    """
+
+    def __init__(self, pace_ms: float = 1.0) -> None:
+        super().__init__([b"-"], pace_ms=pace_ms)
+        self.refused: list[str] = []
+
+    def body_for(self, request: Received, number: int) -> Body:
+        """See `ReplayServer.body_for`."""
+        messages = msgspec.json.decode(request.body)["messages"]
+        problem = unpaired(messages)
+        if problem:
+            self.refused.append(problem)
+            error = {"error": {"message": problem, "type": "invalid_request_error"}}
+            return Body((msgspec.json.encode(error),), "application/json", 400)
+        last = messages[-1]["role"] == "tool"
+        events = [_event({"content": f"<{number}.{at}>"}) for at in range(12 if last else 24)]
+        if not last:
+            for at in range(1 + number % 2):
+                function = {"name": "effect", "arguments": f'{{"n": "{number}.{at}"}}'}
+                events.append(_event({"tool_calls": [{"index": at, "id": f"c{at}", "function": function}]}))
+        events.append(_event({}, "stop" if last else "tool_calls"))
+        return Body((b"".join([*events, b"data: [DONE]\n\n"]),))
+
+
+def _event(delta: dict[str, object], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + msgspec.json.encode({"id": "r", "model": "fake", "choices": [choice]}) + b"\n\n"
+
+
+def unpaired(messages: Sequence[dict[str, object]]) -> str:
+    """What is wrong with the calls and results of a conversation as it is sent; empty if nothing is."""
+    wanted: list[object] = []
+    for message in messages:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in wanted:
+                return f"a result for {message.get('tool_call_id')!r}, which was not asked for"
+            wanted.remove(message.get("tool_call_id"))
+            continue
+        if wanted:
+            return f"no result for {wanted}"
+        calls = message.get("tool_calls") or ()
+        wanted = [call["id"] for call in calls] if isinstance(calls, list) else []
+    return f"no result for {wanted}" if wanted else ""
+
+
+def in_order(text: str) -> bool:
+    """Whether a stored text is a beginning of what the provider sent: numbered words of one answer, none left out."""
+    numbers = _TOKEN.findall(text)
+    whole = "".join(f"<{answer}.{at}>" for answer, at in numbers)
+    rest = text[len(whole) :]
+    following = f"<{numbers[0][0]}.{len(numbers)}>" if numbers else rest
+    return (
+        text.startswith(whole)
+        and following.startswith(rest)
+        and [int(at) for _, at in numbers] == list(range(len(numbers)))
+        and len({answer for answer, _ in numbers}) <= 1
+    )

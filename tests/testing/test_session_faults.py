@@ -1,0 +1,100 @@
+"""The fault driver in its short form; and that each of its witnesses speaks up."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sqlite3
+import sys
+
+import pytest
+
+from sluice.testing import faults
+from sluice.testing.fault_agent import append
+from sluice.testing.fault_disk import damage
+from sluice.testing.fault_provider import Provider, in_order, unpaired
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
+
+
+@pytest.mark.timeout(170)
+def test_sessions_survive_what_the_driver_does_to_them() -> None:
+    figures = faults.drive(90, seed=7)
+    assert figures.good(), "\n".join(figures.lines())
+    assert sum(figures.survived.values()) == sum(figures.injected.values()) >= 88
+    assert figures.in_stream > figures.injected["kill"] / 2, "the kills did not meet runs at work"
+    assert figures.recovery_seconds < faults.MOST_RECOVERY_SECONDS
+    assert figures.log_bytes < 64 * 2**20
+
+
+@pytest.fixture
+def driver(tmp_path):
+    with Provider() as provider, contextlib.closing(faults.Driver(tmp_path, provider)) as one:
+        yield one
+
+
+def test_a_lost_acknowledgement_is_noticed(driver, tmp_path) -> None:
+    store = driver._store()
+    assert driver.judge("kill", store)
+    (line, *_rest) = [x for x in (tmp_path / "s1.acks").read_text().splitlines() if " end " not in x]
+    run, turn, _ = line.split()
+    append(str(tmp_path / "s1.acks"), f"{run} {turn} 99999")
+    assert not driver.judge("kill", store)
+    assert driver.figures.lost == 1
+
+
+def test_an_end_that_was_told_and_is_not_stored_is_noticed(driver, tmp_path) -> None:
+    store = driver._store()
+    append(str(tmp_path / "s1.acks"), "run_unknown end completed saved")
+    assert not driver.judge("kill", store)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_effect_that_is_there_twice_or_has_no_start_is_noticed(driver, tmp_path, again) -> None:
+    store = driver._store()
+    ledger = tmp_path / "s1.ledger"
+    line = ledger.read_text().splitlines()[0] if again else "run_unknown 1 0 {}"
+    append(str(ledger), line)
+    assert not driver.judge("kill", store)
+    assert driver.figures.twice == int(again)
+
+
+def test_a_damaged_row_is_noticed(driver) -> None:
+    store = driver._store()
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE part SET body = body || '!' WHERE kind = 'text'")
+    assert not driver.judge("kill", store)
+
+
+def test_a_session_that_cannot_be_gone_on_with_is_noticed(driver) -> None:
+    store = driver._store()
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("DELETE FROM part WHERE kind = 'result'")
+    assert not driver.judge("kill", store, go_on=True)
+    assert driver.figures.faults
+
+
+def test_texts_out_of_order_are_noticed() -> None:
+    assert in_order("")
+    assert in_order("<7.0><7.1>")
+    assert in_order("<7.0><7.1><7.")
+    for wrong in ("<7.1>", "<7.0><7.2>", "<7.0><8.1>", "<7.0><7.0>", "<7.0>x", "x<7.0>"):
+        assert not in_order(wrong), wrong
+
+
+def test_the_provider_refuses_what_real_ones_refuse() -> None:
+    user, asks = {"role": "user"}, {"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}
+    a, b = ({"role": "tool", "tool_call_id": x} for x in "ab")
+    assert not unpaired([user, asks, a, b, user])
+    for wrong in ([user, asks], [user, asks, a, user], [user, asks, a, a, b], [user, b]):
+        assert unpaired(wrong)
+
+
+def test_damage_changes_the_store(tmp_path) -> None:
+    store, good = tmp_path / "sessions.db", random.Random(0).randbytes(16 * 4096)
+    changed = 0
+    for seed in range(40):
+        store.write_bytes(good)
+        damage(store, random.Random(seed))
+        changed += store.read_bytes() != good
+    assert changed > 35  # a page may be exchanged with itself
