@@ -15,7 +15,15 @@ from program_world import PROGRAM, asks, descendants, environment, finish, says,
 from sluice.testing.replay_server import ReplayServer
 
 ENDS = [(signal.SIGINT, 130, "cancelled"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 143, "terminated")]
-SLEEP = ("bash_execute_safe", {"command": "echo $$ > pid; sleep 1000 & sleep 1000"})
+
+
+def _sleep(mark: str) -> tuple[str, dict[str, object]]:
+    """A command that waits, twice; `mark` stands in the command line of every process of it."""
+    return "bash_execute_safe", {"command": f"sleep 1000.{mark} & sleep 1000.{mark}"}
+
+
+def _mark() -> str:
+    return str(int.from_bytes(os.urandom(6)))
 
 
 def _wait_for(process: subprocess.Popen[bytes], kind: str) -> list[dict[str, object]]:
@@ -28,11 +36,24 @@ def _wait_for(process: subprocess.Popen[bytes], kind: str) -> list[dict[str, obj
     raise AssertionError(f"no {kind} in {[x['type'] for x in seen]}")
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def _sleepers(mark: str) -> list[int]:
+    """The living sleeps of a command, seen from outside: inside its sandbox it has other process ids."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", f"1000.{mark}".encode()]:
+                found.append(int(entry))
+    return found
+
+
+def _wait_for_sleepers(mark: str, process: subprocess.Popen[bytes]) -> None:
+    """Looks until both sleeps are there: the control without which finding none later would say nothing."""
+    while len(_sleepers(mark)) < 2:
+        assert process.poll() is None, finish(process)
 
 
 @pytest.mark.parametrize(("number", "code", "outcome"), ENDS)
@@ -65,44 +86,33 @@ def test_a_signal_before_the_first_byte(number: signal.Signals, code: int, outco
 def test_a_signal_while_a_command_runs_ends_all_that_it_started(
     number: signal.Signals, code: int, outcome: str, tmp_path: Path
 ) -> None:
-    with ReplayServer([asks(SLEEP), says("never")]) as server:
+    mark = _mark()
+    with ReplayServer([asks(_sleep(mark)), says("never")]) as server:
         argv = ["-e", "go", "--base-url", server.url, "--allow-execution-tools", "--output", "stream-json"]
         process = start(*argv, cwd=tmp_path)
         _wait_for(process, "call_started")
-        pid = _pid_of(tmp_path, process)
+        _wait_for_sleepers(mark, process)
         process.send_signal(number)
         shown = finish(process)
     notices = shown.notices()
     assert (shown.code, notices[-1]["outcome"]) == (code, outcome)
     assert notices[-2]["type"] == "call_finished"
     assert notices[-2]["result"]["status"] == "cancelled"
-    assert not _alive(pid)
+    assert _sleepers(mark) == []
     assert descendants(process.pid) == []
-    assert descendants(pid) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc: living processes are checked on Linux only")
 @pytest.mark.parametrize(("number", "code"), [(n, c) for n, c, _ in ENDS])
 def test_a_signal_ends_a_single_tool_and_all_that_it_started(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    process = start("tool", SLEEP[0], "--args", json.dumps(SLEEP[1]), "--allow-execution-tools", cwd=tmp_path)
-    pid = _pid_of(tmp_path, process)
+    mark = _mark()
+    name, arguments = _sleep(mark)
+    process = start("tool", name, "--args", json.dumps(arguments), "--allow-execution-tools", cwd=tmp_path)
+    _wait_for_sleepers(mark, process)
     process.send_signal(number)
     shown = finish(process)
     assert (shown.code, json.loads(shown.out)["status"], shown.err) == (code, "cancelled", "")
-    assert not _alive(pid)
-    assert descendants(pid) == []
-
-
-def _pid_of(folder: Path, process: subprocess.Popen[bytes]) -> int:
-    """The command's own id, which it writes to a file; asks the file until it is there."""
-    while process.poll() is None:
-        try:
-            text = (folder / "pid").read_text()
-        except OSError:
-            continue
-        if text.endswith("\n"):
-            return int(text)
-    raise AssertionError(finish(process))
+    assert _sleepers(mark) == []
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
