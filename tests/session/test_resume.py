@@ -355,3 +355,27 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     left[0].write_text(json.dumps({"pid": os.getpid()}))
     asyncio.run(_reopened(path))
     assert list(Path(f"{path}.locks").iterdir()) == []
+
+
+def test_a_run_that_ended_with_results_unstored_gets_them_and_keeps_its_end(tmp_path: Path) -> None:
+    """A disk that was full for a while: the results found no room, the end of the run did."""
+    path = tmp_path / "s.db"
+
+    async def body() -> tuple[Opening, Conversation]:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.append("r", asks("a", "b"))
+            await s.call_started(allowed("r", position=0))
+            await s.finished("r", "failed")
+        assert {b.promise for b in broken(path)} == {"P1", "C1"}
+        return await _reopened(path)
+
+    opening, history = run(body())
+    assert [m.content for m in history if isinstance(m, ToolMessage)] == [UNKNOWN, NOT_STARTED]
+    (found,) = opening.recovered
+    assert found.ended
+    assert "ended" in found.words()
+    assert rows_of(path, "SELECT outcome FROM run") == [("failed",)]
+    assert broken(path) == []
+    assert run(_reopened(path))[0].recovered == ()

@@ -22,20 +22,24 @@ UNKNOWN = "[unknown_outcome] The process ended while this call ran: it may have 
 NOT_STARTED = "[not_started] The process ended before this call was started: nothing of it was done."
 PENDING = "[not_started] The process ended while a person was asked about this call: nothing of it was done."
 INTERRUPTED = "interrupted"
+_NEAR_THE_END = 100  # messages: more than the results of one reply, which holds at most 32 calls
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was found without an end. `unknown` names the tools whose outcome nobody knows, `pending` those that
-    waited for a person's answer."""
+    waited for a person's answer. `ended`: the run has its end, and results of it could not be stored before that."""
 
     run: str
     unknown: tuple[str, ...] = ()
     not_started: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    ended: bool = False
 
     def words(self) -> str:
         """One line for a person."""
         words = f"the last run of this session ({self.run}) was interrupted"
+        if self.ended:
+            words = f"the last run of this session ({self.run}) ended, and not all of its results could be stored"
         if self.unknown:
             words += f"; it is not known what became of: {', '.join(self.unknown)}"
         if self.pending:
@@ -49,17 +53,31 @@ def recover(connection: sqlite3.Connection, session: str, words: Callable[[ToolR
     The caller holds the session's lock, so nobody is at work on it. `words` is the text in which a model is told a result.
     """
     broken = connection.execute(
-        "SELECT id FROM run WHERE session = ? AND outcome IS NULL ORDER BY number", (session,)
+        "SELECT id, outcome FROM run WHERE session = ? AND outcome IS NULL ORDER BY number", (session,)
     ).fetchall()
     found = []
-    for (run,) in broken:
-        found.append(_recover_run(connection, session, run, words))
+    for run, outcome in broken + _left_open(connection, session):
+        found.append(_recover_run(connection, session, run, outcome is not None, words))
         connection.execute("UPDATE run SET outcome = ? WHERE id = ? AND outcome IS NULL", (INTERRUPTED, run))
     return tuple(found)
 
 
+def _left_open(connection: sqlite3.Connection, session: str) -> list[tuple[str, str]]:
+    """The last run if it has an end and a call without a result: the disk was full, and had room for the end again."""
+    return connection.execute(
+        "SELECT id, outcome FROM run r WHERE session = ?1 AND outcome IS NOT NULL "
+        "AND number = (SELECT max(number) FROM run WHERE session = ?1) AND ("
+        "EXISTS (SELECT 1 FROM call c WHERE c.run = r.id AND c.status IS NULL) OR EXISTS ("
+        "SELECT 1 FROM message m JOIN part p ON p.session = m.session AND p.seq = m.seq AND p.kind = 'call' "
+        "WHERE m.session = ?1 AND m.run = r.id AND m.state IN ('whole', 'interrupted') "
+        "AND m.seq >= (SELECT max(seq) - ?2 FROM message WHERE session = ?1) AND NOT EXISTS ("
+        "SELECT 1 FROM part a WHERE a.session = p.session AND a.answers_seq = p.seq AND a.answers_position = p.position)))",
+        (session, _NEAR_THE_END),
+    ).fetchall()
+
+
 def _recover_run(
-    connection: sqlite3.Connection, session: str, run: str, words: Callable[[ToolResult], str]
+    connection: sqlite3.Connection, session: str, run: str, ended: bool, words: Callable[[ToolResult], str]
 ) -> Recovered:
     arriving = connection.execute(
         "SELECT seq, next_chunk FROM message WHERE session = ? AND run = ? AND state = 'open'", (session, run)
@@ -86,7 +104,9 @@ def _recover_run(
         place = rows.next_seq(connection, session)
         rows.put(connection, session, place, result, run=run, answers=(seq, part))
     connection.execute("UPDATE call SET status = 'unknown_outcome' WHERE run = ? AND status IS NULL", (run,))
-    return Recovered(run=run, unknown=tuple(unknown), not_started=tuple(not_started), pending=tuple(pending))
+    return Recovered(
+        run=run, unknown=tuple(unknown), not_started=tuple(not_started), pending=tuple(pending), ended=ended
+    )
 
 
 def _unanswered(connection: sqlite3.Connection, session: str, run: str) -> Sequence[tuple[int, int, int, ToolCall]]:

@@ -186,7 +186,7 @@ def _forked(job: Job) -> int:
         return pid
     code = FAULTY
     try:
-        log = os.open(f"{job.store}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        log = os.open(f"{job.ledger}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the agent is there to hear it

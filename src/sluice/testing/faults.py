@@ -154,7 +154,7 @@ class Driver:
                     self._broken(name, f"{found.promise} {found.where}: {found.words}")
             self._acknowledged(name, store)
             self._ledger(name, store)
-        log = Path(f"{store}.log")
+        log = Path(f"{self._job(store).ledger}.log")
         words = log.read_text("utf-8", "replace") if log.exists() else ""
         for bad in ("Traceback", "is locked"):
             if bad in words:
@@ -291,7 +291,7 @@ class Driver:
             ended = self._run(self._job(store, wish=Wish(how="continue"), kill_after=30.0))[0]
             good = ended.exit_code not in (FAULTY, -9)
             if not good:
-                self._broken("disk", f"{room} bytes left: exit code {ended.exit_code}")
+                self._broken("disk", f"{room} bytes left: exit code {ended.exit_code} after {ended.seconds:.1f} s")
             ballast.unlink()
             self._count("disk", self.judge("disk", store, go_on=True) and good)
             self._uses = RUNS_A_STORE
