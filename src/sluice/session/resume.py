@@ -71,7 +71,7 @@ def _left_open(connection: sqlite3.Connection, session: str) -> list[tuple[str, 
         "SELECT 1 FROM message m JOIN part p ON p.session = m.session AND p.seq = m.seq AND p.kind = 'call' "
         "WHERE m.session = ?1 AND m.run = r.id AND m.state IN ('whole', 'interrupted') "
         "AND m.seq >= (SELECT max(seq) - ?2 FROM message WHERE session = ?1) AND NOT EXISTS ("
-        "SELECT 1 FROM part a WHERE a.session = p.session AND a.answers_seq = p.seq AND a.answers_position = p.position)))",
+        "SELECT 1 FROM part a WHERE a.session = p.session AND a.answers_seq = p.seq AND a.answers_position >= p.position)))",
         (session, _NEAR_THE_END),
     ).fetchall()
 
