@@ -14,25 +14,70 @@ ALLOW_EXECUTION = "allow_execution_tools"
 Effect = Literal["allow", "ask", "deny"]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One rule: `effect` for every tool whose name the shell pattern `tool` covers (letter case counts)."""
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule: `effect` for every tool whose name the shell pattern `tool` covers (letter case counts).
+
+    With `command` it speaks of command lines only, see `sluice.policy.command_rules`. `origin` is where it was written.
+    """
 
     effect: Effect
     tool: str
+    command: str | None = None
+    origin: str = "the user's config"
+
+    def named(self) -> str:
+        """The rule in one word, as verdicts name it: `deny:bash*[rm *]`."""
+        return f"{self.effect}:{self.tool}" + (f"[{self.command}]" if self.command is not None else "")
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """All that a verdict rests on.
 
-    `ask`: what is not allowed is asked for instead of denied. Of the rules that cover a tool, deny goes before ask and
-    ask before allow. `broken` says why the policy file cannot be used; while it is set, everything is denied.
+    `ask`: what is not allowed is asked for instead of denied; `spare_read_only`: but not for commands known to read only.
+    Of the rules that cover a tool, deny goes before ask and ask before allow. `broken` says why the policy file cannot
+    be used; while it is set, everything is denied.
     """
 
     allow_mutating_tools: bool = False
     allow_execution_tools: bool = False
     ask: bool = False
+    spare_read_only: bool = True
     rules: tuple[Rule, ...] = ()
     broken: str | None = None
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules of a config file, or why they cannot be used."""
+
+    rules: tuple[Rule, ...] = ()
+    broken: str | None = None
+
+    def shown(self) -> tuple[str, ...]:
+        """Each rule in one line."""
+        return (f"broken: {self.broken}",) if self.broken else tuple(rule.named() for rule in self.rules)
+
+
+def rules_from(raw: object, origin: str = "the user's config") -> Rules:
+    """Reads `[[rules]]` as a config file holds them. One that cannot be used makes all of them broken, with the reason.
+
+    A rule has an `effect` and at least one of `tool` and `command`; without `tool` it is for every tool. Never raises.
+    """
+    if not isinstance(raw, list | tuple):
+        return Rules(broken="rules must be [[rules]] tables")
+    found = []
+    for number, one in enumerate(raw, 1):
+        if not isinstance(one, dict):
+            return Rules(broken=f"rule {number} is no table")
+        unknown = sorted(str(key) for key in one if key not in ("effect", "tool", "command"))
+        if unknown:
+            return Rules(broken=f"rule {number} has an unknown key {unknown[0][:40]!r}")
+        patterns = [one[key] for key in ("tool", "command") if key in one]
+        if one.get("effect") not in ("allow", "ask", "deny"):
+            return Rules(broken=f"rule {number} needs an effect: allow, ask or deny")
+        if not patterns or not all(isinstance(text, str) and text.strip() for text in patterns):
+            return Rules(broken=f"rule {number} needs a tool or a command, each a pattern in text")
+        found.append(Rule(one["effect"], one.get("tool", "*"), one.get("command"), origin))
+    return Rules(tuple(found))
 
 
 def approvals_for(category: Category, spec: ToolSpec | None = None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ digest: "no tool without a verdict" is a property of this type and of the machin
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -57,11 +58,18 @@ def call_digest(name: str, arguments: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass") + b"\0" + raw).hexdigest()
 
 
+def place_digest(folder: str, names: Iterable[str]) -> str:
+    """SHA-256, in hex, over the working folder and the names of the environment a call would run with."""
+    parts = [folder, *sorted(names)]
+    return hashlib.sha256(b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)).hexdigest()
+
+
 class Grant(msgspec.Struct, frozen=True):
-    """A person's yes to one call: it covers exactly this key and digest, and is used once."""
+    """A person's yes to one call: it covers exactly this key, digest and place (`place_digest`), and is used once."""
 
     key: CallKey
     digest: str
+    place: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
