@@ -40,6 +40,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 def nothing_left(own_home: Path) -> Iterator[None]:
     """Fails a test that leaves something of ours behind."""
     before = _held()
+    gc.freeze()  # the collection below then looks only at what this test made
     yield
     gc.collect()
     left = {kind: sorted(now - before[kind]) for kind, now in _held().items() if now - before[kind]}

@@ -148,7 +148,7 @@ def test_no_listening_port_and_no_socket_can_be_reached(kind: str, make: Callabl
             f"for f, a in ((s.AF_INET, ('127.0.0.1', {port})), (s.AF_UNIX, {str(path)!r})):\n"
             "    try:\n        s.socket(f).connect(a); print('reached')\n    except OSError as e: print('not', e)\n"
         )
-        command = f'{sys.executable} -I -S -c "{script}"'
+        command = f'{Path(sys.executable).resolve()} -I -S -c "{script}"'
         found = make(kind)(command)[1].splitlines()
         assert [line.split()[0] for line in found] == ["not", "not"], found
         assert make("off")(command)[1].split() == ["reached", "reached"]
