@@ -41,6 +41,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         None  # bytes of conversation before shrinking; None: by the model's window, else 200 KiB
     )
     max_seconds: float | None = None  # seconds a run may take
+    max_cost: float | None = None  # US dollars a run may cost; what has no known price does not count
+    max_tokens_total: int | None = None  # tokens of all requests and replies of a run, cached ones included
     max_calls_per_minute: int | None = None  # started calls of one category in 60 s
 
     # -- tools: the seed's numbers (P4)

@@ -37,6 +37,7 @@ class Naive:
         self.run, self.limits, self.can_ask = run, limits, can_ask
         self.past: list[list[Record]] = []
         self.out: list[object] = []
+        self.bills: list[tuple[int, float | None]] = []  # tokens and dollars of every answer of the model
         self.stopping = False
         self.decided: str | None = None  # an end that is known; a later wish to stop does not change it
 
@@ -76,6 +77,8 @@ class Naive:
             turn += 1
             if turn > self.limits.max_turns:
                 return "limit:turns"
+            if self.poor():
+                return self.poor()
             self.out.append(("Prepare", turn))
             ready = yield from self.fact(f.Prepared)
             if ready.context_bytes > 200 * 1024:
@@ -86,6 +89,9 @@ class Naive:
                     self.out.append("StopModel")
                     yield from self.fact(f.Summarised)
                     raise
+                self.bills.append((smaller.tokens, smaller.cost))
+                if self.poor():
+                    return self.poor()
                 if not smaller.ok or smaller.context_bytes > 200 * 1024:
                     return "limit:context"
             self.out.append(("CallModel", turn))
@@ -97,6 +103,7 @@ class Naive:
                 yield from self.give_up(self.records(turn, answer))
                 raise
             records = self.records(turn, answer)
+            self.bills.append((answer.tokens, answer.cost))
             asked += len(records)
             self.past.append(records)
             broken = isinstance(answer, f.ModelFailed)
@@ -127,6 +134,14 @@ class Naive:
             if self.going_round():
                 return "loop"
 
+    def poor(self) -> str:
+        tokens, dollars = sum(t for t, _ in self.bills), sum(c for _, c in self.bills if c)
+        if self.limits.max_tokens_total is not None and tokens >= self.limits.max_tokens_total:
+            return "limit:tokens_total"
+        if self.limits.max_cost is not None and 0 < dollars >= self.limits.max_cost:
+            return "limit:cost"
+        return ""
+
     def records(self, turn: int, answer) -> list[Record]:
         broken = isinstance(answer, f.ModelFailed)
         one = (answer.partial or Reply()) if broken else answer.reply
@@ -154,6 +169,10 @@ class Naive:
             self.decided = self.decided or "limit:total_tool_calls"
             yield from self.skip(records)
             return "limit:total_tool_calls"
+        if records and self.poor():
+            self.decided = self.decided or self.poor()
+            yield from self.skip(records)
+            return self.poor()
         for r in [r for r in records if r.fit]:
             r.stage = "asked"
         while any(r.stage == "asked" for r in records):

@@ -57,14 +57,17 @@ class Script:
                             ("connect", None),
                         ]
                     )
-                    return f.ModelFailed(at=0, turn=command.turn, kind=kind, message="", partial=partial)
+                    return f.ModelFailed(at=0, turn=command.turn, kind=kind, message="", partial=partial, tokens=60)
                 if command.turn > len(self.asked):
                     return benign(command, world)
-                return f.Replied(at=0, turn=command.turn, reply=self.asked[command.turn - 1])
+                cost = dice.choice([None, 0.0, 0.25, 1.0])
+                return f.Replied(at=0, turn=command.turn, reply=self.asked[command.turn - 1], tokens=100, cost=cost)
             case f.Prepare() if bad and dice.random() < 0.2:
                 return f.Prepared(at=0, turn=command.turn, context_bytes=10**6)
             case f.Summarise() if bad:
-                return f.Summarised(at=0, ok=dice.random() < 0.5, context_bytes=10**6)
+                return f.Summarised(
+                    at=0, ok=dice.random() < 0.5, context_bytes=dice.choice([5, 10**6]), tokens=50, cost=0.5
+                )
             case f.Check() if bad and dice.random() < 0.5:
                 return f.Rejected(at=0, key=command.key, result=broke(command.name, status="invalid"))
             case f.Judge() if bad:
@@ -127,10 +130,17 @@ def play(script: Script, limits: Limits, can_ask: bool, cancel_at: int | None) -
     can_ask=st.booleans(),
     cancel_at=st.none() | st.integers(0, 40),
     bounds=st.sampled_from([(20, 8, 50), (3, 8, 50), (20, 2, 50), (20, 8, 6)]),
+    money=st.sampled_from([(None, None), (None, None), (1.0, None), (0.0, None), (None, 250), (2.0, 400)]),
 )
-def test_a_naive_machine_does_the_same(seed, asked, ill, can_ask, cancel_at, bounds) -> None:
+def test_a_naive_machine_does_the_same(seed, asked, ill, can_ask, cancel_at, bounds, money) -> None:
     turns, per_turn, total = bounds
-    limits = Limits(max_turns=turns, max_tool_calls_per_turn=per_turn, max_total_tool_calls=total)
+    limits = Limits(
+        max_turns=turns,
+        max_tool_calls_per_turn=per_turn,
+        max_total_tool_calls=total,
+        max_cost=money[0],
+        max_tokens_total=money[1],
+    )
     world, facts = play(Script(seed, asked, ill), limits, can_ask, cancel_at)
     naive = Naive(RUN, limits, can_ask).program()
     next(naive)

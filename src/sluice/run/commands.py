@@ -173,7 +173,7 @@ class Carrier:
                 turns=model.turns,
                 tool_calls=self._calls.started,
                 usage=model.usage,
-                cost=model.usage.cost,
+                cost=model.cost,
                 seconds=(scope.now() - self._began) / 1e9,
                 saved=not scope.unsaved,
                 unsaved="; ".join(dict.fromkeys(scope.unsaved)) or None,

@@ -57,6 +57,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     reasoning_effort: str | None = None
     tool_choice: str | None = None
+    window_tokens: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    price_cached: float | None = None
+    price_cache_write: float | None = None
     parallel_tool_calls: bool | None = None
     allow_mutating_tools: bool = False
     allow_execution_tools: bool = False

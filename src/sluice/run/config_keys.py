@@ -30,6 +30,11 @@ _ZERO_IS_FINE = frozenset(
         "max_total_tool_calls",
         "max_retry_after_seconds",
         "command_drain_seconds",
+        "max_cost",
+        "price_input",
+        "price_output",
+        "price_cached",
+        "price_cache_write",
         "temperature",
         "top_p",
         "seed",
@@ -225,6 +230,11 @@ def keys() -> dict[str, Key]:
         Key(name="seed", kind="count", optional=True),
         Key(name="reasoning_effort", kind="text", optional=True),
         Key(name="tool_choice", kind="text", optional=True),
+        Key(name="window_tokens", kind="count", optional=True),
+        Key(name="price_input", kind="number", optional=True),
+        Key(name="price_output", kind="number", optional=True),
+        Key(name="price_cached", kind="number", optional=True),
+        Key(name="price_cache_write", kind="number", optional=True),
         Key(name="parallel_tool_calls", kind="switch", optional=True),
         Key(name="allow_mutating_tools", kind="switch", default=False),
         Key(name="allow_execution_tools", kind="switch", default=False),
@@ -252,6 +262,8 @@ def _limit_key(name: str, hint: object, default: object) -> Key:
     kind: Kind = "count"
     if name.endswith("_bytes"):
         kind = "bytes"
+    elif name == "max_cost":
+        kind = "number"
     elif float in members:
         kind = "seconds"
     return Key(name=name, kind=kind, default=default, optional=types.NoneType in members, narrowing="lower", limit=True)

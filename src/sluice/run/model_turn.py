@@ -29,6 +29,8 @@ class ModelTurns:
         self._answered = 0  # the last turn whose CallModel got its answer
         self.turns = 0
         self.usage = Usage()
+        self.cost: float | None = None  # US dollars of the run so far; `None` as soon as a part of it is unknown
+        self._unpriced = False
         self.last_text = ""
         self.last_id = ""
 
@@ -56,17 +58,27 @@ class ModelTurns:
         """Shrinks the context."""
         scope = self._scope
         before, ok = self._make_request(), False
+        tokens, cost = 0, None
         try:
             ok, usage = await scope.until_stopped(
                 shrink(scope.talk, scope.parts, self._make_request, command.max_bytes)
             )
-            self.usage += usage
+            tokens, cost = self._spend(usage)
         except StoppedError:
             pass  # the fact below answers StopModel
         after = self._make_request()
         if ok:
             await scope.emit(n.Summarised(before=before, after=after))
-        scope.tell(f.Summarised(at=scope.now(), ok=ok, context_bytes=after))
+        scope.tell(f.Summarised(at=scope.now(), ok=ok, context_bytes=after, tokens=tokens, cost=cost))
+
+    def _spend(self, usage: Usage) -> tuple[int, float | None]:
+        """Counts what a reply or a summary used; returns its tokens and its cost, if that is known (L7)."""
+        self.usage += usage
+        cost = self._scope.parts.model.cost(usage)
+        tokens = usage.input_tokens + usage.output_tokens
+        self._unpriced = self._unpriced or (cost is None and tokens > 0)
+        self.cost = None if self._unpriced else (self.cost or 0.0) + (cost or 0.0)
+        return tokens, cost
 
     def summary_failed(self, error: Exception) -> None:
         """Answers for a `summarise` that raised."""
@@ -121,23 +133,23 @@ class ModelTurns:
 
     async def _replied(self, turn: int, reply: Reply, sent: int) -> None:
         scope = self._scope
-        message = await self._keep(turn, reply, sent, whole=True)
+        message, tokens, cost = await self._keep(turn, reply, sent, whole=True)
         try:
-            cost = message.usage.cost if message.usage else None
             await scope.until_stopped(scope.parts.hooks.turn_finished(turn, message, cost), grace=HOOK_SECONDS)
         except StoppedError:
             pass
         except Exception as error:  # the reply is stored, so its calls need their results all the same
             scope.host_failed(error)
-        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply))
+        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, tokens=tokens, cost=cost))
 
     async def _broke(self, turn: int, broken: BrokenReply, sent: int, watcher: TurnWatcher) -> None:
         scope = self._scope
         if broken.kind != "aborted" or not scope.stopping.is_set():  # that a wish to stop was followed is no error
             await scope.emit(n.Failed(kind=broken.kind, message=broken.message))
         partial = broken.partial
+        tokens, cost = 0, None
         if partial is not None and (partial.text or partial.tool_calls or partial.reasoning or partial.refusal):
-            await self._keep(turn, partial, sent, whole=False)
+            _message, tokens, cost = await self._keep(turn, partial, sent, whole=False)
         else:
             partial = None
             await watcher.withdraw_all(broken.message)
@@ -149,17 +161,21 @@ class ModelTurns:
                 message=broken.message,
                 partial=partial,
                 bound=broken.bound,
+                tokens=tokens,
+                cost=cost,
             )
         )
 
-    async def _keep(self, turn: int, reply: Reply, sent: int, *, whole: bool) -> AssistantMessage:
-        """Stores a reply and tells of it: its calls by position, its end with usage."""
+    async def _keep(
+        self, turn: int, reply: Reply, sent: int, *, whole: bool
+    ) -> tuple[AssistantMessage, int, float | None]:
+        """Stores a reply and tells of it: its calls by position, its end with usage. Returns what it used, too."""
         scope = self._scope
         usage = reply.usage
         if usage is None:
             told = len(reply.text) + len(reply.reasoning) + sum(len(c.arguments) for c in reply.tool_calls)
             usage = Usage(input_tokens=sent // 4, output_tokens=told // 4, estimated=True)
-        self.usage += usage
+        tokens, cost = self._spend(usage)
         message = reply.message()
         self.last_text = reply.text or reply.refusal
         specs = scope.parts.executor.specs()
@@ -182,7 +198,7 @@ class ModelTurns:
                 await scope.emit(n.CallWithdrawn(turn=turn, position=position, tool=call.name, reason=reason))
         await scope.emit(
             n.TurnFinished(
-                turn=turn, stop_reason=reply.stop_reason, usage=usage, cost=usage.cost, tolerances=reply.tolerances
+                turn=turn, stop_reason=reply.stop_reason, usage=usage, cost=cost, tolerances=reply.tolerances
             )
         )
-        return message
+        return message, tokens, cost

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sluice.limits import Limits
 from sluice.policy.rules import Policy
+from sluice.run.prices import UNKNOWN, ModelEntry
 from sluice.values.calls import ToolSpec
 from sluice.values.messages import AssistantMessage, Conversation, Message
 from sluice.values.ports import Approver, Audit, Clock, Hooks, Ids, Store, ToolExecutor, Transport
@@ -78,8 +79,8 @@ async def no_jobs() -> None:
 class Parts:
     """Everything an agent works with. `run/wiring.py` makes one from settings; an embedder may make its own.
 
-    `window_tokens` is the model's context window if known. `approver` is `None` where nobody can be asked. `random` and
-    `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background. `news`
+    `window_tokens` is the model's context window if known, `model` holds its prices. `approver` is `None` where nobody
+    can be asked. `random` and `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background. `news`
     are lines that the next run tells as warnings, once.
     """
 
@@ -101,5 +102,6 @@ class Parts:
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     window_tokens: int | None = None
+    model: ModelEntry = UNKNOWN
     end_jobs: Callable[[], Awaitable[None]] = no_jobs
     news: list[str] = field(default_factory=list)

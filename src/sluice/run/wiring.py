@@ -16,6 +16,7 @@ from sluice.run.agent import Agent
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
 from sluice.run.parts import NoHooks, Parts
+from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
 from sluice.run.sessions import SessionJournal, data_folder, open_store
 from sluice.run.system_prompt import system_prompt
 from sluice.session.audit import AuditLog
@@ -67,6 +68,7 @@ async def open_agent(
         stack.callback(audit.close)
         store = store or MemoryStore()
         text = prompt_text(settings, policy)
+        model = model_entry(settings)
         parts = Parts(
             transport=transport,
             dialect=find_dialect(settings),
@@ -82,11 +84,38 @@ async def open_agent(
             hooks=hooks or NoHooks(),
             approver=approver,
             end_jobs=jobs.end_all,
-            news=news,
+            news=[*news, *unpriced(settings, model)],
+            window_tokens=model.window,
+            model=model,
         )
         agent = Agent(parts, Talk(text, store, await store.history()))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
+
+
+def model_entry(settings: Settings) -> ModelEntry:
+    """What is known of the model: the user's own figures first, then the table's. Mocked and replayed ones have none."""
+    known = UNKNOWN
+    if settings.mode == "real" and settings.replay is None:
+        known = find_model(settings.model, settings.base_url)
+    return with_prices(
+        known,
+        window=settings.window_tokens,
+        input=settings.price_input,
+        output=settings.price_output,
+        cached=settings.price_cached,
+        cache_write=settings.price_cache_write,
+    )
+
+
+def unpriced(settings: Settings, model: ModelEntry) -> list[str]:
+    """A line for whoever set a bound on costs that cannot be counted here."""
+    if settings.limits.max_cost is None or (model.input is not None and model.output is not None):
+        return []
+    return [
+        f"no price is known for {settings.model} here, so max_cost holds only if the server reports costs; "
+        "set price_input and price_output (US dollars for a million tokens)"
+    ]
 
 
 def make_transport(settings: Settings) -> Transport:

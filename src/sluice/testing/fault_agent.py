@@ -118,6 +118,12 @@ class Acknowledging(NoHooks):
             append(self._acks, f"{self.run} {turn} {len(self._told)}")
 
 
+def _deaf(loop: asyncio.AbstractEventLoop) -> None:
+    """Ctrl-C means nothing any more: the loop is about to close, and would meet the signal half closed."""
+    loop.remove_signal_handler(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 async def work(job: Job) -> int:
     """Runs the job's prompts; returns the exit code."""
     async with AsyncExitStack() as stack:
@@ -146,7 +152,9 @@ async def work(job: Job) -> int:
         )
         agent = Agent(parts, Talk("", store, await store.history()))
         stack.push_async_callback(agent.close)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, agent.cancel)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, agent.cancel)
+        stack.callback(_deaf, loop)
         code = 0
         for number in range(job.prompts):
             async for notice in agent.run(f"prompt {number}"):

@@ -40,24 +40,35 @@ class Prepared(_Fact, frozen=True, kw_only=True, tag="prepared"):
 
 
 class Summarised(_Fact, frozen=True, kw_only=True, tag="summarised"):
-    """The context was shrunk (`ok`) or could not be; `context_bytes` is its size now, as in `Prepared`."""
+    """The context was shrunk (`ok`) or could not be; `context_bytes` is its size now, as in `Prepared`.
+
+    `tokens` and `cost` are what a summary used, as in `Replied`.
+    """
 
     ok: bool
     context_bytes: int
+    tokens: int = 0
+    cost: float | None = None
 
 
 class Replied(_Fact, frozen=True, kw_only=True, tag="replied"):
-    """The model's reply came whole and is stored in the conversation."""
+    """The model's reply came whole and is stored in the conversation.
+
+    `tokens` is what its request and it had together, counted or estimated; `cost` is in US dollars, `None` if unknown.
+    """
 
     turn: int
     reply: Reply
+    tokens: int = 0
+    cost: float | None = None
 
 
 class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
     """The model call failed and no further attempt is made at it.
 
     `kind` is a `StreamFault` or a `TransportFault`. `partial` is what had arrived, *if it was stored in the
-    conversation* (so its calls need results), else `None`. `bound` names the limit for kind `limit`.
+    conversation* (so its calls need results), else `None`. `bound` names the limit for kind `limit`. `tokens` and `cost`
+    as in `Replied`.
     """
 
     turn: int
@@ -65,6 +76,8 @@ class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
     message: str
     partial: Reply | None = None
     bound: str | None = None
+    tokens: int = 0
+    cost: float | None = None
 
 
 class Checked(_Fact, frozen=True, kw_only=True, tag="checked"):

@@ -186,8 +186,12 @@ class Machine:
 
     def _summarised(self, fact: Summarised) -> list[Command]:
         self._to(_F.SUMMARISED)
+        self._budget.spend(fact.tokens, fact.cost)
         if self.state is _R.SETTLED:  # stopped meanwhile
             return self._close(None)
+        spent = self._budget.spent_out()
+        if spent:
+            return self._close(spent)
         cap = byte_cap(self.limits, self.window_tokens, self._ratio)
         if fact.ok and fact.context_bytes <= cap:
             return self._call_model(fact.context_bytes)
@@ -205,6 +209,7 @@ class Machine:
     def _replied(self, fact: Replied) -> list[Command]:
         self._expect(_F.REPLIED, fact.turn)
         self._to(_F.REPLIED)
+        self._budget.spend(fact.tokens, fact.cost)
         self._breaks = 0
         reply = fact.reply
         self._ratio = bytes_per_token(self._request_bytes, reply.usage) or self._ratio
@@ -219,6 +224,7 @@ class Machine:
     def _model_failed(self, fact: ModelFailed) -> list[Command]:
         self._expect(_F.MODEL_FAILED, fact.turn)
         self._to(_F.MODEL_FAILED)
+        self._budget.spend(fact.tokens, fact.cost)
         partial = fact.partial
         self._breaks += 1
         end: End | None = None

@@ -160,6 +160,8 @@ _LIMITS = [
     _option("Limits", "--max-tool-output-bytes", metavar="SIZE", help="Of one result, shown to the model. [16KiB]"),
     _option("Limits", "--max-context-bytes", metavar="SIZE", help="Conversation before it is shrunk. [auto]"),
     _option("Limits", "--max-seconds", metavar="N", help="Time of a run. [no limit]"),
+    _option("Limits", "--max-cost", metavar="DOLLARS", help="Cost of a run in US dollars. [no limit]"),
+    _option("Limits", "--max-tokens-total", metavar="N", help="Tokens of a run, all requests and replies. [no limit]"),
 ]
 _SESSION = [
     _option("Session", "--session-store", metavar="PATH", help="Database of sessions; :memory: keeps nothing. [auto]"),
