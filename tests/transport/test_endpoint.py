@@ -30,6 +30,13 @@ def request(auth: str = "bearer", headers: tuple[tuple[str, str], ...] = ()) -> 
         ("https://x", "/v1/messages", "https://x/v1/messages"),
         ("https://x/o?api-version=2", "/chat/completions", "https://x/o/chat/completions?api-version=2"),
         ("https://x/v1beta?a=1", "/models/g:stream?alt=sse", "https://x/v1beta/models/g:stream?a=1&alt=sse"),
+        ("http://127.0.0.1:11434", "/api/chat", "http://127.0.0.1:11434/api/chat"),
+        ("http://127.0.0.1:11434/api", "/api/chat", "http://127.0.0.1:11434/api/chat"),
+        (
+            "https://generativelanguage.googleapis.com/v1beta",
+            "/models/x:streamGenerateContent?alt=sse",
+            "https://generativelanguage.googleapis.com/v1beta/models/x:streamGenerateContent?alt=sse",
+        ),
         ("http://[::1]:8080/v1", "/chat/completions", "http://[::1]:8080/v1/chat/completions"),
     ],
 )

@@ -18,7 +18,7 @@ from sluice.values.requests import Request
 
 _SECRET_HEADERS = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VERSION_SEGMENT = re.compile(r"v\d+\w*")
+_VERSION_SEGMENT = re.compile(r"v\d+\w*|api")  # a first segment that users write into the base URL too
 
 # Where the big systems keep their certificates; a bundled libcurl does not know them all.
 _SYSTEM_BUNDLES = (

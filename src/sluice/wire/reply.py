@@ -25,6 +25,7 @@ from sluice.wire.assembler import Bound
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect, Fault, ReplyState
 from sluice.wire.inline_calls import InlineCalls, InlineReader
+from sluice.wire.ndjson import LineDecoder
 from sluice.wire.sse import EventDecoder, EventTooLarge
 from sluice.wire.surrogates import storable
 
@@ -36,6 +37,7 @@ _FOLD_EVENTS = 1024  # events between two looks at how many short pieces are hel
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_NO_STREAM = {"sse": (b"{", b"[", b"<", _GZIP[:1]), "ndjson": (b"[", b"<", _GZIP[:1])}
 
 
 class ReplyReader:
@@ -73,7 +75,8 @@ class ReplyReader:
             self._events = InlineReader(self._events, InlineCalls(inline, self._state, limits, specs), self._state)
         size = limits.max_whole_event_bytes if self.dialect.whole_events else limits.max_event_bytes
         self._max_event = max(size, limits.max_arguments_bytes + 64 * KIB)
-        self._decoder = EventDecoder(self._max_event)
+        made = LineDecoder if self.dialect.framing == "ndjson" else EventDecoder
+        self._decoder: EventDecoder | LineDecoder = made(self._max_event)
         self._bytes = 0
         self._fold_at = _FOLD_EVENTS
         self._head: bytes | None = b""  # the first bytes, until they show whether this is a stream
@@ -188,7 +191,7 @@ class ReplyReader:
             self._head = head
             return b""
         self._head = None
-        if bare[:1] in (b"{", b"[", b"<", _GZIP[:1]):
+        if bare[:1] in _NO_STREAM[self.dialect.framing]:
             self._body = bytearray()
         return head
 
@@ -252,10 +255,15 @@ def _not_a_stream(body: bytes) -> Fault:
     text = body[:_BODY_BYTES].decode("utf-8-sig", "replace").strip()
     if text.startswith("<"):
         return Fault("not_a_stream", f"the body is a web page, not a stream: {text[:_HEAD]!r}")
+    if text.startswith("[") and '"candidates"' in text:
+        words = "the body is Gemini's JSON array, not a stream of events: the address needs ?alt=sse"
+        return Fault("not_a_stream", words)
     message = None
     code = None
     try:
         whole = json.loads(text)
+        if isinstance(whole, list) and len(whole) == 1:
+            whole = whole[0]  # Google puts its errors into an array too
         error = whole.get("error", whole) if isinstance(whole, dict) else whole
         if isinstance(error, dict):
             message = error.get("message") or error.get("detail")

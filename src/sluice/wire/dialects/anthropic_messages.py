@@ -29,7 +29,7 @@ from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.anthropic_content import Content
 from sluice.wire.dialects.anthropic_request import request_body
 from sluice.wire.dialects.base import Fault, ReplyState
-from sluice.wire.dialects.faults import any_json, malformed, provider_error
+from sluice.wire.dialects.faults import any_json, malformed, other_dialect, provider_error
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import storable
 
@@ -182,7 +182,7 @@ class MessagesReader:
 
     def _unknown(self, kind: Any, value: dict[str, Any]) -> None:
         state = self._state
-        other = None if self._begun else _other_dialect(kind, value)
+        other = None if self._begun else other_dialect(value)
         if other is not None:
             raise Fault(
                 "malformed_event", f"event {state.events} is no event of anthropic_messages; it looks like {other}"
@@ -288,17 +288,6 @@ class AnthropicMessages:
             headers=(("anthropic-version", "2023-06-01"),),
             auth="x-api-key",
         )
-
-
-def _other_dialect(kind: Any, value: dict[str, Any]) -> str | None:
-    """The dialect that a first event looks like, if it is one of the others'."""
-    if isinstance(kind, str) and kind.startswith("response."):
-        return "openai_responses"
-    if "choices" in value:
-        return "openai_chat"
-    if "candidates" in value or "promptFeedback" in value:
-        return "gemini"
-    return "ollama" if "done" in value and "model" in value else None
 
 
 def _is_count(value: Any) -> bool:

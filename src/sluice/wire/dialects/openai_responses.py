@@ -28,7 +28,7 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import ReplyState
-from sluice.wire.dialects.faults import any_json, malformed, provider_error
+from sluice.wire.dialects.faults import any_json, malformed, other_dialect, provider_error
 from sluice.wire.dialects.responses_items import Item, id_of, index_of, part_of, usage_of
 from sluice.wire.dialects.responses_output import OutputItems
 from sluice.wire.dialects.responses_request import request_body
@@ -171,14 +171,14 @@ class ResponsesReader:
         if name is not None and name.startswith("response."):
             self._state.tolerate("type_from_event_name")
             return name
-        other = _other_dialect(None, event)
+        other = other_dialect(event)
         raise malformed(self._state.events, data, f"has no type{f' and looks like {other}' if other else ''}")
 
     def _begin(self, kind: str, event: dict[str, Any], data: bytes) -> None:
         """The first event: whether this is our dialect at all, and whether it starts as documented."""
         self._created = True
         if not kind.startswith("response."):
-            other = _other_dialect(kind, event)
+            other = other_dialect(event)
             if other is not None:
                 raise malformed(self._state.events, data, f"is none of this dialect and looks like {other}")
         if kind not in ("response.created", "response.queued", "response.in_progress"):
@@ -396,17 +396,6 @@ class OpenAIResponses:
         Stop sequences and a seed are not sent: the API knows neither.
         """
         return Request(dialect=self.name, path="/responses", body=request_body(conversation, specs, options))
-
-
-def _other_dialect(kind: str | None, event: dict[str, Any]) -> str | None:
-    """The dialect that an event looks like, if it is one of the others'."""
-    if kind in ("message_start", "content_block_start", "content_block_delta", "ping"):
-        return "anthropic_messages"
-    if "choices" in event:
-        return "openai_chat"
-    if "candidates" in event or "promptFeedback" in event:
-        return "gemini"
-    return "ollama" if "done" in event and "model" in event else None
 
 
 def _no_constant(word: str) -> None:
