@@ -238,7 +238,7 @@ def test_a_server_that_never_stops_is_stopped_in_bounded_memory(piece: bytes, ou
     assert (code, outcome in found) == (3 if outcome.startswith("limit") else 1, True), found[-400:]
     assert sent < 3 * bound
     # The program itself takes about 45 MiB; its text is held as pieces, as one string, as a message, as JSON.
-    assert peak < 60 * 1024 * 1024 + 5 * bound, f"{peak / 1e6:.0f} MB"
+    assert peak < 60 * 1024 * 1024 + 6 * bound, f"{peak / 1e6:.0f} MB"
 
 
 _MEASURED = """

@@ -15,7 +15,8 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
@@ -154,6 +155,18 @@ def verify(path: str) -> tuple[bool, int, int | None]:
                 return False, number - 1 - torn, number - torn
             torn, prev, count = False, _digest(raw.removesuffix(b"\n")), number
     return (False, count - 1, count) if torn else (True, count, None)
+
+
+def records(path: str, last: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of the log at `path`, oldest first, or the `last` of them. Raises `OSError` if it cannot be read.
+
+    A line that is no record comes as `{"event": "unreadable", "bytes": …}`. The chain is not followed: see `verify`.
+    """
+    with open(path, "rb") as file:
+        lines: Iterable[bytes] = _bounded_lines(file)
+        for raw in lines if last is None else deque(lines, maxlen=last):
+            line = _parse(raw.removesuffix(b"\n")) if raw.endswith(b"\n") else None
+            yield {"event": "unreadable", "bytes": len(raw)} if line is None else msgspec.to_builtins(line)
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -347,7 +347,7 @@ def check(
             except (sqlite3.Error, StoreError, ValueError, msgspec.MsgspecError) as error:
                 broken.append(Broken(name, str(path), f"it cannot be read: {error}"))
         return Report(len(view.sessions), len(view.runs), tuple(broken))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # damage can make a text of bytes that are none
         return Report(0, 0, (Broken("F2", str(path), f"it cannot be read: {error}"),))
     finally:
         if connection.in_transaction:

@@ -53,6 +53,8 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             kind = "read_only"
         return StoreError(kind, f"{where}: {error.strerror or error}")
+    if isinstance(error, UnicodeDecodeError):  # damage can make a text of bytes that are none
+        return StoreError("corrupt", f"{where}: it is damaged (a text in it is no text)")
     return StoreError("io", f"{where}: {type(error).__name__}: {error}")
 
 
@@ -119,7 +121,7 @@ def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Con
         return connection
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error | OSError):
+        if isinstance(error, sqlite3.Error | OSError | UnicodeDecodeError):
             raise store_error(error, path) from None
         raise
 
@@ -141,7 +143,7 @@ def open_reading(path: Path) -> sqlite3.Connection:
         return connection
     except BaseException as error:
         connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise store_error(error, path) from None
         raise
 
@@ -152,7 +154,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     connection = open_reading(path)
     try:
         yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise store_error(error, path) from None
     finally:
         connection.close()
