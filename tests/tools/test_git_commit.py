@@ -104,6 +104,29 @@ def test_a_rename_into_the_workspace_is_two_paths_of_which_one_is_outside(bench:
     assert bench.call(git_commit, message="x").error.code == "staged_outside"
 
 
+def test_a_rename_out_of_the_workspace_is_seen(bench: Any) -> None:
+    make_repository(bench.root, **{"sub/in.txt": "text\n" * 20})
+    plain_git(bench.root, "mv", "sub/in.txt", "z.txt")
+    (bench.root / "sub").mkdir(exist_ok=True)
+    bench.workspace.close()
+    bench.context.workspace = bench.workspace = Workspace(str(bench.root / "sub"))
+    result = bench.call(git_commit, message="x")
+    assert (result.error.code, result.error.path) == ("staged_outside", "z.txt")
+
+
+def test_no_collection_of_garbage_is_started(bench: Any) -> None:
+    make_repository(bench.root)
+    loose = bench.root / ".git/objects/17"
+    loose.mkdir(exist_ok=True)
+    for number in range(60):  # so many in one folder let git believe in more than 6,700
+        (loose / f"{number:038x}").write_bytes(b"")
+    stage(bench.root)
+    assert bench.call(git_commit, message="x").ok
+    assert not (bench.root / ".git/gc.log").exists()
+    assert not (bench.root / ".git/gc.pid").exists()
+    assert [file.name for file in (bench.root / ".git/objects/pack").iterdir()] == []
+
+
 def test_conflicts_and_merges(bench: Any) -> None:
     make_repository(bench.root)
     plain_git(bench.root, "branch", "side")

@@ -244,6 +244,20 @@ def test_settings_from_our_own_environment_do_not_count(
         assert not evil.ran(), module.NAME
 
 
+def test_programs_of_the_users_own_settings_are_not_run_either(bench: Any, tmp_path: Path, own_home: Path) -> None:
+    """They are trusted, but what a tool does must not depend on them."""
+    make_repository(bench.root)
+    evil = Evil(tmp_path / "evil")
+    (own_home / ".gitconfig").write_text(f"[core]\n\tfsmonitor = {evil}\n\thooksPath = {tmp_path / 'hooks'}\n")
+    evil.copy_to(tmp_path / "hooks/pre-commit")
+    plain_git(bench.root, "status")
+    assert evil.ran()
+    (bench.root / "f.txt").write_text("two\n")
+    for module, arguments in TOOLS:
+        assert bench.call(module, **arguments).ok, module.NAME
+        assert not evil.ran(), module.NAME
+
+
 def test_a_git_or_rg_of_the_workspace_is_not_run_though_it_is_first_in_the_path(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

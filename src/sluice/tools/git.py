@@ -232,7 +232,7 @@ async def _user_settings(repository: Repository) -> git_settings.Settings:
         "--get-regexp",
         pattern,
         codes=(0, 1),
-        environment={**home, "GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None},
+        environment={**home, "GIT_CONFIG_NOSYSTEM": None},
     )
     return {**_usual_files(home), **git_settings.parse(listing.out)}
 
@@ -250,14 +250,13 @@ def _usual_files(home: Mapping[str, str]) -> git_settings.Settings:
 def _environment(place: Place, private: str, writes: bool) -> dict[str, str]:
     return {
         "PATH": _SEARCHED,
-        "HOME": private,
+        "HOME": private,  # where no settings of the user are
         "LC_ALL": "C",
         "GIT_DIR": place.git,
         "GIT_COMMON_DIR": private,
         "GIT_OBJECT_DIRECTORY": os.path.join(place.git, "objects"),
         "GIT_WORK_TREE": place.top,
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_OPTIONAL_LOCKS": "1" if writes else "0",
     }
 

@@ -44,8 +44,7 @@ _UNDERSTOOD_EXTENSIONS = frozenset(
 _OURS: Mapping[str, str] = {
     "core.bare": "false",
     "diff.autorefreshindex": "false",  # a diff would write the index, optional locks or not
-    "gc.auto": "0",
-    "maintenance.auto": "false",  # a commit would start a process that works on after it
+    "gc.auto": "0",  # a commit would start a process that works on after it
 }
 
 
