@@ -97,7 +97,7 @@ def test_no_words_of_sqlite_reach_a_person() -> None:
     assert store_error(OSError(28, "No space left on device"), "x").kind == "full"
     assert store_error(OSError(30, "Read-only file system"), "x").kind == "read_only"
     assert store_error(ValueError("odd"), "x").kind == "io"
-    assert store_error(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), "x").kind == "corrupt"
+    assert store_error(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), "x").kind == "damaged"
 
 
 def test_network_file_systems_are_known() -> None:

@@ -54,7 +54,7 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
             kind = "read_only"
         return StoreError(kind, f"{where}: {error.strerror or error}")
     if isinstance(error, UnicodeDecodeError):  # damage can make a text of bytes that are none
-        return StoreError("corrupt", f"{where}: it is damaged (a text in it is no text)")
+        return StoreError("damaged", f"{where}: it is damaged (a text in it is no text)")
     return StoreError("io", f"{where}: {type(error).__name__}: {error}")
 
 
