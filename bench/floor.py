@@ -62,6 +62,60 @@ class _Response(msgspec.Struct, gc=False):
     output_index: int = 0
 
 
+class _FunctionCall(msgspec.Struct, gc=False):
+    name: str | None = None
+    args: msgspec.Raw = msgspec.Raw()
+
+
+class _Part(msgspec.Struct, gc=False):
+    text: str | None = None
+    thought: bool = False
+    functionCall: _FunctionCall | None = None
+
+
+class _Content(msgspec.Struct, gc=False):
+    parts: list[_Part] = []
+
+
+class _Candidate(msgspec.Struct, gc=False):
+    index: int = 0
+    content: _Content | None = None
+    finishReason: str | None = None
+
+
+class _Counts(msgspec.Struct, gc=False):
+    promptTokenCount: int = 0
+    candidatesTokenCount: int = 0
+    thoughtsTokenCount: int = 0
+
+
+class _Generated(msgspec.Struct, gc=False):
+    candidates: list[_Candidate] = []
+    usageMetadata: _Counts | None = None
+
+
+class _LineFunction(msgspec.Struct, gc=False):
+    name: str | None = None
+    index: int = 0
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+class _LineCall(msgspec.Struct, gc=False):
+    function: _LineFunction | None = None
+
+
+class _LineMessage(msgspec.Struct, gc=False):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_LineCall] | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    message: _LineMessage | None = None
+    done: bool = False
+    done_reason: str | None = None
+
+
 class Delta(msgspec.Struct, frozen=True, gc=False):
     """A piece of text."""
 
@@ -70,6 +124,8 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
 
 _decode = msgspec.json.Decoder(_Chunk).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
+_decode_generated = msgspec.json.Decoder(_Generated).decode
+_decode_line = msgspec.json.Decoder(_Line).decode
 _decode_message = msgspec.json.Decoder(_Message).decode
 
 
@@ -169,3 +225,59 @@ class ResponsesFloor(Floor):
                 self.calls[part.output_index].append(part.delta)
         elif part.type == "response.completed":
             self.finish = part.type
+
+
+class GeminiFloor(Floor):
+    """The same for Gemini, whose calls come whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.usage: _Counts | None = None
+
+    def _event(self, event: bytes, out: list[Delta]) -> None:
+        response = _decode_generated(event)
+        for candidate in response.candidates:
+            for part in candidate.content.parts if candidate.content is not None else ():
+                if part.text:
+                    self.text.append(part.text)
+                    out.append(Delta(part.text))
+                elif part.functionCall is not None:
+                    self.names[len(self.calls)] = part.functionCall.name
+                    self.calls[len(self.calls)] = [bytes(part.functionCall.args).decode()]
+            if candidate.finishReason:
+                self.finish = candidate.finishReason
+        if response.usageMetadata is not None:
+            self.usage = response.usageMetadata
+
+
+class OllamaFloor(Floor):
+    """The same for Ollama, whose events are lines."""
+
+    def feed(self, chunk: bytes) -> list[Delta]:
+        """The deltas of this read."""
+        if b"\n" not in chunk:
+            self._tail += chunk
+            return []
+        lines = chunk.split(b"\n")
+        if self._tail:
+            lines[0] = bytes(self._tail) + lines[0]
+        self._tail = bytearray(lines.pop())
+        out: list[Delta] = []
+        for line in lines:
+            if line:
+                self._event(line, out)
+        return out
+
+    def _event(self, event: bytes, out: list[Delta]) -> None:
+        line = _decode_line(event)
+        message = line.message
+        if message is not None:
+            if message.content:
+                self.text.append(message.content)
+                out.append(Delta(message.content))
+            for call in message.tool_calls or ():
+                if call.function is not None:
+                    self.names[len(self.calls)] = call.function.name
+                    self.calls[len(self.calls)] = [bytes(call.function.arguments).decode()]
+        if line.done:
+            self.finish = line.done_reason

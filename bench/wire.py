@@ -24,19 +24,35 @@ from pathlib import Path
 
 import msgspec
 
-from floor import Floor, MessagesFloor, ResponsesFloor
+from floor import Floor, GeminiFloor, MessagesFloor, OllamaFloor, ResponsesFloor
 from sluice.limits import DEFAULT_LIMITS
 from sluice.values.deltas import CallClosed, TextDelta
 from sluice.values.messages import Reply
 from sluice.wire import ReplyReader
-from workloads import calls_stream, messages_calls, messages_text, pieces, responses_calls, responses_text, text_stream
+from workloads import (
+    calls_stream,
+    gemini_text,
+    messages_calls,
+    messages_text,
+    ollama_text,
+    pieces,
+    responses_calls,
+    responses_text,
+    text_stream,
+)
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- figures: written by bench/wire.py --write -->", "<!-- end of figures -->"
 ROUNDS = 11
 KB, MB = 1024, 1024 * 1024
 READS = ((0, "whole", 1.6), (1460, "1,460 bytes", 1.6), (None, "one event", 2.0), (64, "64 bytes", 2.5))
-FLOORS = {"openai_chat": Floor, "anthropic_messages": MessagesFloor, "openai_responses": ResponsesFloor}
+FLOORS = {
+    "openai_chat": Floor,
+    "anthropic_messages": MessagesFloor,
+    "openai_responses": ResponsesFloor,
+    "gemini": GeminiFloor,
+    "ollama": OllamaFloor,
+}
 RAISED = msgspec.structs.replace(
     DEFAULT_LIMITS, max_arguments_bytes=64 * MB, max_stream_bytes=1024 * MB, max_event_bytes=64 * MB
 )
@@ -107,6 +123,8 @@ def ratios() -> tuple[list[str], bool]:
         ("Messages: 3 calls × 64 KB", "anthropic_messages", messages_calls()),
         ("Responses: text, 2,000 events", "openai_responses", responses_text()),
         ("Responses: 3 calls × 64 KB", "openai_responses", responses_calls()),
+        ("Gemini: text, 2,000 events", "gemini", gemini_text()),
+        ("Ollama: text, 2,000 lines", "ollama", ollama_text()),
     ):
         for size, words, target in READS:
             reads = pieces(stream, size)

@@ -182,3 +182,41 @@ def pieces(stream: list[bytes], size: int | None) -> list[bytes]:
         return stream
     body = b"".join(stream)
     return [body[i : i + size] for i in range(0, len(body), size)] if size else [body]
+
+
+def _generated(parts: list[dict[str, object]], finish: str | None = None) -> bytes:
+    candidate: dict[str, object] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    counts = {"promptTokenCount": 800, "candidatesTokenCount": 2000, "totalTokenCount": 2800}
+    details = {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 800}], "thoughtsTokenCount": 7}
+    body = {
+        "candidates": [candidate],
+        "usageMetadata": {**counts, **details},
+        "modelVersion": "bench-model-2026-11-30",
+        "responseId": "sluiceBenchmark00000000",
+    }
+    return b"data: " + json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\r\n\r\n"
+
+
+def gemini_text(events: int = 2000) -> list[bytes]:
+    """The answer of `text_stream` in the words of Gemini, which in truth puts many words into an event."""
+    dice = random.Random(1)
+    stream = [_generated([{"text": " " + dice.choice(WORDS)}]) for _ in range(events)]
+    return [*stream, _generated([{"text": ""}], "STOP")]
+
+
+def _line(message: dict[str, object], **more: object) -> bytes:
+    head = {"model": "bench-model:4b", "created_at": "2026-11-30T12:00:00.123456789Z"}
+    body = {**head, "message": {"role": "assistant", "content": "", **message}, "done": False, **more}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _last_line() -> bytes:
+    return _line({}, done=True, done_reason="stop", prompt_eval_count=800, eval_count=2000)
+
+
+def ollama_text(events: int = 2000) -> list[bytes]:
+    """The answer of `text_stream` in the words of Ollama."""
+    dice = random.Random(1)
+    return [*(_line({"content": " " + dice.choice(WORDS)}) for _ in range(events)), _last_line()]
