@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_world import DONE, Gate, World, calls, check_conversation, done, end_of, event, text
+from run_world import DONE, Answer, Gate, World, calls, check_conversation, done, end_of, event, text
 
 from sluice.errors import TransportError
 from sluice.run.agent import Agent
@@ -92,7 +92,7 @@ def test_a_summary_that_is_none_leaves_the_conversation_as_it_was(answer: Any) -
 
 def test_where_a_summary_could_not_help_none_is_asked_for() -> None:
     world = World()
-    before = _talk(world, 1, size=50_000)
+    before = world.talk.messages = (UserMessage("x" * 50_000), *_talk(world, 1, size=600)[1:])
     assert _shrink(world, 9_000) == (False, Usage())
     assert world.talk.messages == before
     assert world.transport.bodies == []
@@ -141,14 +141,15 @@ def test_in_a_run_shrinking_is_told_and_what_is_stored_stays() -> None:
 
 def test_in_a_run_a_context_that_cannot_be_shrunk_is_a_named_limit_and_loses_nothing() -> None:
     async def look(arguments: dict[str, Any], cancel: Any) -> Any:
-        return done("look", "x" * 20_000)
+        return done("look", "x" * 400)
 
-    world = World(calls("look"), tools={"look": ("read_only", look)}, limits={"max_context_bytes": 14_000})
-    notices = world.run()
+    prompt = "x" * 13_700  # it fits, and leaves no room for the result
+    world = World(calls("look"), tools={"look": ("read_only", look)}, limits={"max_context_bytes": 14_900})
+    notices = world.run(prompt)
     assert (end_of(notices).outcome, end_of(notices).exit_code) == ("limit:context", 3)
     kept = world.talk.messages[-1]
     assert isinstance(kept, ToolMessage)
-    assert kept.content == "x" * 20_000
+    assert kept.content == "x" * 400
 
 
 def test_in_a_run_a_summary_costs_but_is_no_turn() -> None:
@@ -187,3 +188,62 @@ def test_cancelled_while_a_summary_is_made_the_conversation_is_as_before() -> No
     asyncio.run(go())
     assert world.talk.messages[0] == UserMessage("go")
     assert len(world.talk.messages) == 7
+
+
+def test_results_that_lie_in_files_are_dropped_before_anything_is_shortened() -> None:
+    world = World()
+    _talk(world, 5, size=1500)
+    first = "[lines 1 to 9 of 900; the whole is spill:3]"
+    changed = list(world.talk.messages)
+    changed[2] = ToolMessage(call_id="c0_0", name="look", content=f"{first}\n" + "x" * 1500)
+    world.talk.messages = tuple(changed)
+    ok, usage = _shrink(world, _measure(world) - 500)
+    assert (ok, usage) == (True, Usage())
+    results = [m.content for m in world.talk.messages if isinstance(m, ToolMessage)]
+    assert results[0] == f"{first}\n[left out here; it can be read again]"
+    assert results[1:] == ["r" * 1500] * 4
+
+
+@pytest.mark.parametrize("replies", [1, 4])
+def test_results_larger_than_the_window_are_shortened_and_no_model_is_asked(replies: int) -> None:
+    world = World()
+    _talk(world, replies, size=60_000)
+    assert _shrink(world, 20_000) == (True, Usage())
+    assert world.transport.bodies == []
+    assert _measure(world) <= 20_000
+    check_conversation(world.talk.messages)
+
+
+TOO_LONG = Answer(
+    b'{"error":{"message":"This model\'s maximum context length is 8192 tokens. Reduce the length.",'
+    b'"code":"context_length_exceeded"}}',
+    status=400,
+)
+
+
+def test_in_a_run_a_request_too_long_for_the_provider_is_shrunk_once_and_asked_again() -> None:
+    world = World(TOO_LONG, text("fine"))
+    _talk(world, 6)
+    notices = world.run("go")
+    end = end_of(notices)
+    assert (end.outcome, end.text, end.turns) == ("completed", "fine", 1)
+    assert [x.kind for x in notices if isinstance(x, n.Failed)] == ["status"]
+    assert sum(isinstance(x, n.TurnStarted) for x in notices) == 1
+    first, second = (len(str(body)) for body in world.transport.bodies)
+    assert second < first * 0.8
+    assert any(isinstance(x, n.Summarised) for x in notices)
+
+
+def test_in_a_run_a_second_time_too_long_is_a_named_limit() -> None:
+    world = World(TOO_LONG, TOO_LONG)
+    _talk(world, 6)
+    end = end_of(world.run("go"))
+    assert (end.outcome, end.exit_code) == ("limit:context", 3)
+    assert len(world.transport.bodies) == 2
+
+
+def test_in_a_run_what_is_too_long_and_cannot_be_shrunk_is_a_named_limit() -> None:
+    world = World(TOO_LONG)
+    end = end_of(world.run("go"))
+    assert end.outcome == "limit:context"
+    assert len(world.transport.bodies) == 1

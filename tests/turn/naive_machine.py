@@ -94,14 +94,36 @@ class Naive:
                     return self.poor()
                 if not smaller.ok or smaller.context_bytes > 200 * 1024:
                     return "limit:context"
-            self.out.append(("CallModel", turn))
-            try:
-                answer = yield from self.fact(f.Replied, f.ModelFailed)
-            except Stop:
-                self.out.append("StopModel")
-                answer = yield from self.fact(f.Replied, f.ModelFailed)
-                yield from self.give_up(self.records(turn, answer))
-                raise
+                ready = smaller
+            retried = False
+            while True:
+                self.out.append(("CallModel", turn))
+                try:
+                    answer = yield from self.fact(f.Replied, f.ModelFailed)
+                except Stop:
+                    self.out.append("StopModel")
+                    answer = yield from self.fact(f.Replied, f.ModelFailed)
+                    yield from self.give_up(self.records(turn, answer))
+                    raise
+                if getattr(answer, "code", None) != "context_overflow" or answer.partial is not None or retried:
+                    break
+                retried = True
+                self.bills.append((answer.tokens, answer.cost))
+                if self.poor():
+                    return self.poor()
+                self.out.append("Summarise")
+                try:
+                    smaller = yield from self.fact(f.Summarised)
+                except Stop:
+                    self.out.append("StopModel")
+                    yield from self.fact(f.Summarised)
+                    raise
+                self.bills.append((smaller.tokens, smaller.cost))
+                if self.poor():
+                    return self.poor()
+                if not smaller.ok or smaller.context_bytes > min(200 * 1024, ready.context_bytes * 3 // 4):
+                    return "limit:context"
+                ready = smaller
             records = self.records(turn, answer)
             self.bills.append((answer.tokens, answer.cost))
             asked += len(records)
@@ -114,7 +136,9 @@ class Naive:
                 return "cancelled"
             outcome = None
             if broken:
-                if answer.kind != "incomplete":
+                if getattr(answer, "code", None) == "context_overflow" and answer.partial is None:
+                    outcome = "limit:context"
+                elif answer.kind != "incomplete":
                     outcome = "provider_error"
                 elif answer.partial is None or breaks > 1:
                     outcome = "incomplete"

@@ -8,7 +8,7 @@ from turn_world import RUN, World, blocked, broke, call, digest_of, fine, reply,
 from sluice.errors import InternalError
 from sluice.limits import Limits
 from sluice.turn import facts as f
-from sluice.turn.machine import GO_ON_NOTE, REPEATED_NOTE, Machine
+from sluice.turn.machine import GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE, Machine
 from sluice.values.calls import CallKey
 from sluice.values.messages import Reasoning, Reply, Usage
 from sluice.values.results import ToolResult
@@ -651,3 +651,41 @@ def test_replay_resumes_where_the_facts_end() -> None:
     machine, commands = Machine.replay(world.facts, RUN, Limits(), can_ask=True)
     assert machine.snapshot() == world.machine.snapshot()
     assert commands[-1] == [f.RunTools((key(),))]
+
+
+def test_a_warning_to_the_model_comes_one_turn_before_the_loop_stop() -> None:
+    world = started()
+    notes = []
+    for _ in range(7):
+        if world.finish:
+            break
+        command = world.until(f.CallModel)
+        notes.append(next(c for c in reversed(world.given) if isinstance(c, f.Prepare)).notes)
+        world.feed(f.Replied(at=0, turn=command.turn, reply=reply(call())))
+        while not world.finish and not any(isinstance(c, f.CallModel) for c in world.out):
+            world.feed(world.benign())
+    assert world.finish.outcome == "loop"
+    assert notes == [(), (), (), (), (), (LOOP_NOTE,)]
+
+
+def test_a_request_too_long_for_the_provider_is_shrunk_once_in_a_turn() -> None:
+    def too_long(c):
+        return f.ModelFailed(at=0, turn=c.turn, kind="status", message="too long", code="context_overflow")
+
+    world = started()
+    world.answer(f.Prepare, lambda c: f.Prepared(at=0, turn=c.turn, context_bytes=1000))
+    assert world.answer(f.CallModel, too_long) == [f.Summarise(750)]
+    assert world.answer(f.Summarise, lambda c: f.Summarised(at=0, ok=True, context_bytes=750)) == [f.CallModel(1)]
+    assert world.machine.turns == 1
+    world.answer(f.CallModel, too_long)
+    assert world.drive().outcome == "limit:context"
+
+
+def test_a_shrinking_that_misses_its_mark_is_no_second_attempt() -> None:
+    world = started()
+    world.answer(f.Prepare, lambda c: f.Prepared(at=0, turn=c.turn, context_bytes=1000))
+    world.answer(
+        f.CallModel, lambda c: f.ModelFailed(at=0, turn=c.turn, kind="status", message="", code="context_overflow")
+    )
+    world.answer(f.Summarise, lambda c: f.Summarised(at=0, ok=True, context_bytes=751))
+    assert world.drive().outcome == "limit:context"

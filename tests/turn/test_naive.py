@@ -48,6 +48,12 @@ class Script:
         bad = dice.randrange(10) < self.ill
         match command:
             case f.CallModel():
+                if bad and dice.random() < 0.2:
+                    code = "context_overflow"
+                    partial = dice.choice([None, None, self.asked[0]])
+                    return f.ModelFailed(
+                        at=0, turn=command.turn, kind="provider_error", message="", code=code, partial=partial, tokens=9
+                    )
                 if bad and dice.random() < 0.3:
                     kind, partial = dice.choice(
                         [

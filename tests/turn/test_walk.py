@@ -37,6 +37,11 @@ def _answers(command: f.Command, world: World, replies: tuple, rich: bool) -> li
             chosen = replies[min(command.turn, len(replies)) - 1]
             facts: list[f.Fact] = [f.Replied(at=0, turn=command.turn, reply=one) for one in chosen]
             facts.append(f.ModelFailed(at=0, turn=command.turn, kind="incomplete", message="", partial=chosen[0]))
+            if rich:
+                over = f.ModelFailed(
+                    at=0, turn=command.turn, kind="provider_error", message="", code="context_overflow"
+                )
+                facts.append(over)
             return facts
         case f.Check():
             category = {"look": "read_only", "edit": "mutating"}[command.name]

@@ -21,6 +21,7 @@ from sluice.values.ports import Clock, Transport
 from sluice.values.requests import Request
 from sluice.wire import ReplyReader
 from sluice.wire.dialects.base import Dialect
+from sluice.wire.dialects.faults import any_json, provider_error
 
 
 class ReplyWatcher(Protocol):
@@ -38,13 +39,15 @@ class ReplyWatcher(Protocol):
 class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
     """A model call that failed for good. `kind` is a `StreamFault` or a `TransportFault`.
 
-    `partial` is what had arrived if anything of it was shown, else `None`. `bound` names the limit that was passed.
+    `partial` is what had arrived if anything of it was shown, else `None`. `bound` names the limit that was passed. `code`
+    is the provider's own word, or `context_overflow` where it found the request too long.
     """
 
     kind: str
     message: str
     partial: Reply | None = None
     bound: str | None = None
+    code: str | None = None
 
 
 class ModelCall:
@@ -153,9 +156,16 @@ class ModelCall:
     def _broken(self, error: TransportError | StreamError) -> BrokenReply:
         if isinstance(error, StreamError):
             partial = error.partial if self._shown else None
-            return BrokenReply(kind=error.kind, message=str(error), partial=partial, bound=error.bound)
+            return BrokenReply(kind=error.kind, message=str(error), partial=partial, bound=error.bound, code=error.code)
         if error.kind == "too_large":
             return BrokenReply(kind="limit", message=str(error), partial=self.partial(), bound="max_stream_bytes")
         if self._shown:
             return BrokenReply(kind="incomplete", message=str(error), partial=self.partial())
-        return BrokenReply(kind=error.kind, message=str(error))
+        return BrokenReply(kind=error.kind, message=str(error), code=_code_in(error))
+
+
+def _code_in(error: TransportError) -> str | None:
+    """The provider's word in the body of an error response; servers say there that a request is too long, most of all."""
+    if error.kind != "status" or not error.body:
+        return None
+    return provider_error(any_json(error.body.encode("utf-8", "replace"))).code

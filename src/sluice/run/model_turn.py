@@ -89,11 +89,13 @@ class ModelTurns:
     async def call(self, turn: int) -> None:
         """Asks for a reply, and stores what came of it whether it is whole, broken or stopped."""
         scope, parts = self._scope, self._scope.parts
-        self.turns = turn
+        again = self.turns == turn  # the request was too long, and is asked again after it was shrunk
+        self.turns, self._answered = turn, turn - 1
         request = self._request
         assert request is not None
         await parts.store.reply_began(scope.run, turn)
-        await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
+        if not again:
+            await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
         keep = functools.partial(parts.store.delta, scope.run)
         watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep)
         call = ModelCall(
@@ -161,6 +163,7 @@ class ModelTurns:
                 message=broken.message,
                 partial=partial,
                 bound=broken.bound,
+                code=broken.code,
                 tokens=tokens,
                 cost=cost,
             )

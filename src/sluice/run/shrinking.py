@@ -1,11 +1,13 @@
 """Makes the conversation that is sent smaller (L10). What is stored stays as it is.
 
-In order, until it fits: old tool results are shortened, then everything but the last exchange is replaced by the model's
-own summary. A call is never parted from its result, and a summary that is empty, failed or no smaller is refused.
+In order, until it fits: old tool results that can be read again from files are dropped, old ones are shortened, recent
+ones are shortened if they alone are too large, and then everything but the last exchanges is replaced by the model's own
+summary. A call is never parted from its result, and a summary that is empty, failed or no smaller is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +19,8 @@ from sluice.values.deltas import Delta
 from sluice.values.messages import AssistantMessage, Conversation, Reply, SystemMessage, ToolMessage, Usage, UserMessage
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
+_RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, where they alone are too large
+_SPILLED = re.compile(r".{0,300}\bspill:\d+.*")  # a first line that says where the whole can be read again
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are never touched
 
 _ASK = (
@@ -42,10 +46,14 @@ async def shrink(talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes
     """
     before, original = measure(), talk.messages
     goal = before - 1 if max_bytes is None else max_bytes
-    talk.messages = _shortened(original)
-    if measure() <= goal:
+    cut = _last_exchanges(original)
+    old = slice(0, cut)
+    for step in (_dropped, _short):
+        talk.messages = _each_result(talk.messages, old, step)
+        if measure() <= goal:
+            return True, Usage()
+    if _recent_fit(talk, cut, measure, goal):
         return True, Usage()
-    cut = _last_exchanges(talk.messages)
     if cut == 0:  # nothing stands before what must stay, so a summary could only add to it
         talk.messages = original
         return False, Usage()
@@ -58,20 +66,44 @@ async def shrink(talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes
     return False, usage
 
 
-def _shortened(messages: Conversation) -> Conversation:
-    """Old results with their middle left out."""
-    cut = _last_exchanges(messages)
+def _recent_fit(talk: Talk, cut: int, measure: Callable[[], int], goal: int) -> bool:
+    """Shortens the recent results until they alone fit, if they do not; whether the whole fits then.
+
+    One result may be larger than all that the model can read, and then no summary of the rest would help.
+    """
+    for kept in _RECENT_RESULT:
+        everything = talk.messages
+        talk.messages = everything[cut:]
+        alone = measure()
+        talk.messages = everything
+        if alone <= goal:
+            return False
+        talk.messages = _each_result(everything, slice(cut, None), lambda text, kept=kept: _short(text, kept))  # type: ignore[misc]
+        if measure() <= goal:
+            return True
+    return False
+
+
+def _each_result(messages: Conversation, part: slice, change: Callable[[str], str]) -> Conversation:
+    """The conversation with the text of each result in this part of it changed."""
+    within = range(*part.indices(len(messages)))
     return tuple(
-        msgspec.structs.replace(m, content=_short(m.content)) if i < cut and isinstance(m, ToolMessage) else m
+        msgspec.structs.replace(m, content=change(m.content)) if i in within and isinstance(m, ToolMessage) else m
         for i, m in enumerate(messages)
     )
 
 
-def _short(content: str) -> str:
-    if len(content) <= _KEPT_RESULT:
+def _dropped(content: str) -> str:
+    """Of a result that was kept in a file as a whole, only the line that says so."""
+    found = _SPILLED.match(content)
+    return content if found is None else f"{found[0]}\n[left out here; it can be read again]"
+
+
+def _short(content: str, kept: int = _KEPT_RESULT) -> str:
+    if len(content) <= kept:
         return content
-    half = _KEPT_RESULT // 2
-    return f"{content[:half]}\n[{len(content) - _KEPT_RESULT} characters left out]\n{content[-half:]}"
+    half = kept // 2
+    return f"{content[:half]}\n[{len(content) - kept} characters left out]\n{content[-half:]}"
 
 
 def _last_exchanges(messages: Conversation) -> int:

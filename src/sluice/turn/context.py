@@ -10,6 +10,8 @@ LARGE_WINDOW_REST = 20_000  # tokens kept free of a large window
 SMALL_WINDOW_REST = 0.2  # part kept free of any other
 UNKNOWN_WINDOW_BYTES = 200 * KIB  # bytes, where neither the user nor the model's entry says anything
 BYTES_PER_TOKEN = 3.0  # until a provider has counted: code and English have more, so this shrinks early
+CONTEXT_OVERFLOW = "context_overflow"  # the code of an error by which a provider says that the request is too long
+OVERFLOW_SHARE = 0.75  # of a request that was too long, what may be left of it
 _RATIO_BOUNDS = (1.0, 8.0)  # a provider that counts oddly must not switch the rule off
 
 

@@ -67,8 +67,8 @@ class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
     """The model call failed and no further attempt is made at it.
 
     `kind` is a `StreamFault` or a `TransportFault`. `partial` is what had arrived, *if it was stored in the
-    conversation* (so its calls need results), else `None`. `bound` names the limit for kind `limit`. `tokens` and `cost`
-    as in `Replied`.
+    conversation* (so its calls need results), else `None`. `bound` names the limit for kind `limit`, `code` is the
+    provider's own word or `context_overflow`. `tokens` and `cost` as in `Replied`.
     """
 
     turn: int
@@ -76,6 +76,7 @@ class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
     message: str
     partial: Reply | None = None
     bound: str | None = None
+    code: str | None = None
     tokens: int = 0
     cost: float | None = None
 

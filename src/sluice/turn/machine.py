@@ -13,7 +13,7 @@ from sluice.limits import Limits
 from sluice.turn import answers, outcomes
 from sluice.turn.budget import Budget
 from sluice.turn.calls import Calls, Slot
-from sluice.turn.context import byte_cap, bytes_per_token
+from sluice.turn.context import CONTEXT_OVERFLOW, OVERFLOW_SHARE, byte_cap, bytes_per_token
 from sluice.turn.facts import (
     Asked,
     CallFact,
@@ -50,6 +50,10 @@ GO_ON_NOTE = (
     "Your last reply broke off before its end, and no call of it was run. "
     "Go on from where it stopped; do not repeat what is there."
 )
+LOOP_NOTE = (
+    "You have made the same call with the same result again and again. One time more ends the run. "
+    "Do something else, or say what keeps you from going on."
+)
 REPEATED_NOTE = "Your last reply said the same thing over and over. Say it once and go on with the task."
 
 
@@ -79,6 +83,8 @@ class Machine:
         self._cut_reply = False  # the reply in hand broke off
         self._breaks = 0  # replies in a row that broke off
         self._notes: tuple[str, ...] = ()  # for the next Prepare
+        self._cap = 0  # bytes that the shrinking which is out is to reach
+        self._overflowed = False  # the request of this turn was too long for the model, and is asked again
         self._request_bytes = 0
         self._ratio: float | None = None  # bytes per token, as the provider last counted
         self._end: End | None = None  # how the run ends: set by a stop
@@ -181,7 +187,11 @@ class Machine:
         cap = byte_cap(self.limits, self.window_tokens, self._ratio)
         if fact.context_bytes <= cap:
             return self._call_model(fact.context_bytes)
+        return self._summarise(cap)
+
+    def _summarise(self, cap: int) -> list[Command]:
         self._to(_F.SUMMARISE)
+        self._cap = cap
         return [Summarise(cap)]
 
     def _summarised(self, fact: Summarised) -> list[Command]:
@@ -192,7 +202,7 @@ class Machine:
         spent = self._budget.spent_out()
         if spent:
             return self._close(spent)
-        cap = byte_cap(self.limits, self.window_tokens, self._ratio)
+        cap, self._cap = self._cap, 0
         if fact.ok and fact.context_bytes <= cap:
             return self._call_model(fact.context_bytes)
         why = "it is still too large" if fact.ok else "it could not be made smaller"
@@ -201,7 +211,7 @@ class Machine:
     def _call_model(self, context_bytes: int) -> list[Command]:
         self._to(_F.CALL_MODEL)
         self._request_bytes = context_bytes
-        self.turns += 1
+        self.turns += not self._overflowed
         return [CallModel(self.turn)]
 
     # -- replies
@@ -223,6 +233,9 @@ class Machine:
 
     def _model_failed(self, fact: ModelFailed) -> list[Command]:
         self._expect(_F.MODEL_FAILED, fact.turn)
+        overflow = fact.code == CONTEXT_OVERFLOW and fact.partial is None
+        if overflow and not self._overflowed and self.state is _R.CALLING:
+            return self._overflow(fact)
         self._to(_F.MODEL_FAILED)
         self._budget.spend(fact.tokens, fact.cost)
         partial = fact.partial
@@ -230,6 +243,8 @@ class Machine:
         end: End | None = None
         if fact.kind == "aborted":
             end = (outcomes.CANCELLED, fact.message)
+        elif overflow:
+            end = (outcomes.limit("max_context"), fact.message)
         elif fact.kind in ("limit", "too_large"):
             end = (outcomes.limit(fact.bound or "max_stream_bytes"), fact.message)
         elif fact.kind not in _BROKEN_OFF or (partial is None and fact.kind != "incomplete"):
@@ -241,11 +256,23 @@ class Machine:
         stop = "aborted" if fact.kind == "aborted" else answers.BROKEN
         return self._take_up(partial or Reply(), stop, end, fact.at)
 
+    def _overflow(self, fact: ModelFailed) -> list[Command]:
+        """The provider found the request too long, whatever we had counted: it is shrunk well below, and asked again."""
+        self._to(_F.OVERFLOWED)
+        self._overflowed = True
+        self._budget.spend(fact.tokens, fact.cost)
+        spent = self._budget.spent_out()
+        if spent:
+            return self._close(spent)
+        cap = byte_cap(self.limits, self.window_tokens, self._ratio)
+        return self._summarise(min(cap, int(self._request_bytes * OVERFLOW_SHARE)))
+
     def _take_up(self, reply: Reply, stop: str | None, end: End | None, at: int) -> list[Command]:
         """Begins with the calls of a stored reply. `end`: how the run ends after them, unless they end it otherwise."""
         limit = self._budget.reply(len(reply.tool_calls))
         calls = Calls(self.run, self.turn, reply.tool_calls, stop, can_ask=self.can_ask, limit=limit)
         self._calls = calls
+        self._overflowed = False
         self._after_reply = end
         self._cut_reply = stop == answers.BROKEN
         if self.state is _R.STOPPING_CALLS:
@@ -302,6 +329,8 @@ class Machine:
             return blocked
         if self._loops.turn_over(done):
             return outcomes.LOOP, "the same call with the same result came back too often"
+        if self._loops.near:
+            self._notes = (*self._notes, LOOP_NOTE)
         return None
 
     # -- ends

@@ -37,6 +37,7 @@ class LoopWatch:
 
     def __init__(self) -> None:
         self._turns: tuple[frozenset[str], ...] = ()
+        self.near = False  # one turn more like the last ends the run
 
     def turn_over(self, calls: list[tuple[str, str, ToolResult]]) -> bool:
         """Closes a turn with (name, arguments, result as the tool gave it) of its calls, in call order.
@@ -49,12 +50,14 @@ class LoopWatch:
         skipped = (result.status == "skipped" for _, _, result in calls)
         now |= {signature([triple]) for triple, skip in zip(triples, skipped, strict=True) if not skip}
         self._turns = (*self._turns, frozenset(now))[-LOOP_WINDOW:]
-        return any(sum(one in turn for turn in self._turns) > LOOP_REPEATS for one in now)
+        most = max((sum(one in turn for turn in self._turns) for one in now), default=0)
+        self.near = most == LOOP_REPEATS
+        return most > LOOP_REPEATS
 
     def copy(self) -> LoopWatch:
         """An independent copy."""
         other = LoopWatch()
-        other._turns = self._turns
+        other._turns, other.near = self._turns, self.near
         return other
 
     def snapshot(self) -> tuple[object, ...]:

@@ -90,6 +90,7 @@ class RunEvent(Enum):
     CALL_MODEL = "call_model"
     REPLIED = "replied"
     MODEL_FAILED = "model_failed"
+    OVERFLOWED = "overflowed"  # the model call failed because the request was longer than the model can read
     CALL_FACT = "call_fact"  # any fact about one call; the call's own table says whether it fits
     RELEASED = "released"  # the last result of the reply is out
     STOP = "stop"  # cancelled, stopped by the host, or out of time
@@ -170,6 +171,7 @@ RUN_TABLE: Mapping[tuple[RunState, RunEvent], RunState] = MappingProxyType(
         (_R.STOPPING_SUMMARY, _F.STOP): _R.STOPPING_SUMMARY,
         (_R.CALLING, _F.REPLIED): _R.ACTING,
         (_R.CALLING, _F.MODEL_FAILED): _R.ACTING,
+        (_R.CALLING, _F.OVERFLOWED): _R.READY,  # once in a turn: it is shrunk and asked again
         (_R.CALLING, _F.STOP): _R.STOPPING_MODEL,
         (_R.STOPPING_MODEL, _F.REPLIED): _R.STOPPING_CALLS,
         (_R.STOPPING_MODEL, _F.MODEL_FAILED): _R.STOPPING_CALLS,
