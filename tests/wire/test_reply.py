@@ -473,7 +473,7 @@ def test_ten_thousand_readers_leave_nothing() -> None:
         left = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert left < 16 * 1024
+    assert left < 64 * 1024  # the smallest object kept for each reader would be 160 KB or more
 
 
 def test_an_idle_reader_is_small() -> None:
