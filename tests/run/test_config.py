@@ -209,7 +209,43 @@ def test_the_project_never_sets_addresses_keys_approvals_or_modes(tmp_path: Path
 
 def test_only_keys_that_can_narrow_are_open_to_the_project() -> None:
     narrowing = {key.name for key in keys().values() if key.narrowing != "never" and not key.limit}
-    assert narrowing == {"max_output_tokens", "tools", "exclude_tools", "no_tools"}
+    assert narrowing == {"max_output_tokens", "tools", "exclude_tools", "no_tools", "rules"}
+
+
+RULES = '[[rules]]\neffect = "allow"\ncommand = "ls*"\n[[rules]]\neffect = "deny"\ncommand = "rm *"\n'
+
+
+def test_a_project_may_add_rules_that_deny_and_no_others(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.toml", '[[rules]]\neffect = "ask"\ntool = "bash*"\n')
+    project(tmp_path, RULES)
+    found = loaded(tmp_path, {"config": str(file)})
+    assert found.settings.rules.shown() == ("ask:bash*", "deny:*[rm *]")
+    assert [rule.origin.split()[0] for rule in found.settings.rules.rules] == ["config", "project"]
+    assert any("only the rules that deny" in warning for warning in found.warnings)
+    assert loaded(tmp_path).settings.rules.shown() == ("deny:*[rm *]",)
+
+
+@pytest.mark.parametrize("where", ["user", "project"])
+def test_rules_that_cannot_be_used_deny_everything_and_say_so(tmp_path: Path, where: str) -> None:
+    bad = RULES + '[[rules]]\neffect = "maybe"\ntool = "x"\n'
+    file = write(tmp_path / "c.toml", bad if where == "user" else RULES)
+    if where == "project":
+        project(tmp_path, bad)
+    found = loaded(tmp_path, {"config": str(file)})
+    assert "rule 3" in (found.settings.rules.broken or "")
+    assert any("every tool is denied" in warning for warning in found.warnings)
+
+
+def test_an_empty_config_file_denies_everything(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.toml", "")
+    assert "is empty" in (loaded(tmp_path, {"config": str(file)}).settings.rules.broken or "")
+    assert loaded(tmp_path, {"config": "/dev/null"}).settings.rules.broken is None
+    assert loaded(tmp_path, {"config": str(write(tmp_path / "d.toml", "# none\n"))}).settings.rules.broken is None
+
+
+def test_rules_from_a_variable_or_a_flag_deny_everything(tmp_path: Path) -> None:
+    assert loaded(tmp_path, environ={"SLUICE_RULES": "allow *"}).settings.rules.broken
+    assert loaded(tmp_path, pairs=["rules=[]"]).settings.rules.broken
 
 
 def test_a_flag_still_beats_the_project(tmp_path: Path) -> None:

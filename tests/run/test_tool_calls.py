@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 from run_world import World
 
@@ -10,10 +11,15 @@ from sluice.run.execution import Execution
 from sluice.run.scope import RunScope
 from sluice.run.tool_calls import ToolCalls
 from sluice.turn import facts as f
-from sluice.values.calls import CallKey, call_digest
+from sluice.values.calls import CallKey, ToolSpec, call_digest
 from sluice.values.messages import ToolCall
 
 KEY = CallKey("run", 1, 0)
+
+
+class Yes:
+    async def ask(self, spec: ToolSpec, arguments: str, reason: str) -> tuple[bool, str]:
+        return True, ""
 
 
 def _calls(world: World) -> tuple[ToolCalls, RunScope]:
@@ -48,11 +54,29 @@ def test_a_call_stopped_before_its_task_began_is_not_recorded_as_started() -> No
 
 def test_a_grant_covers_the_call_it_was_given_for_and_no_other() -> None:
     async def go() -> None:
-        world = World(allow=False, ask=True)
+        world = World(allow=False, ask=True, approver=Yes())
         calls, scope = _calls(world)
+        await calls.judge(f.Judge(KEY, call_digest("change", "{}")))
+        await calls.ask(f.Ask(KEY, call_digest("change", "{}")))
+        await calls.judge(f.Judge(KEY, call_digest("change", "{}"), granted=True))
         await calls.judge(f.Judge(KEY, call_digest("change", "{}"), granted=True))
         await calls.judge(f.Judge(KEY, call_digest("change", '{"path": "other"}'), granted=True))
         facts = [x for x in (scope.facts.get_nowait() for _ in range(scope.facts.qsize())) if isinstance(x, f.Judged)]
-        assert [x.decision for x in facts] == ["allow", "deny"]
+        assert [x.decision for x in facts] == ["ask", "allow", "ask", "deny"], "used once"
+
+    asyncio.run(go())
+
+
+def test_a_grant_does_not_hold_in_another_place() -> None:
+    async def go() -> None:
+        places = iter(["here", "here", "there"])
+        world = World(allow=False, ask=True, approver=Yes())
+        world.parts = dataclasses.replace(world.parts, place=lambda: next(places))
+        calls, scope = _calls(world)
+        await calls.judge(f.Judge(KEY, call_digest("change", "{}")))
+        await calls.ask(f.Ask(KEY, call_digest("change", "{}")))
+        await calls.judge(f.Judge(KEY, call_digest("change", "{}"), granted=True))
+        facts = [x for x in (scope.facts.get_nowait() for _ in range(scope.facts.qsize())) if isinstance(x, f.Judged)]
+        assert [x.decision for x in facts] == ["ask", "ask"]
 
     asyncio.run(go())

@@ -19,6 +19,7 @@ import msgspec
 
 from sluice.errors import ConfigurationError
 from sluice.limits import DEFAULT_LIMITS, Limits
+from sluice.policy.rules import Rules, rules_from
 from sluice.run.config_file import ConfigFile, normal_key, read_config_file
 from sluice.run.config_keys import SESSION_STORE_BYTES, Key, keys
 from sluice.session.wish import Wish as Wish
@@ -65,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     allow_mutating_tools: bool = False
     allow_execution_tools: bool = False
+    ask: bool = False
+    rules: Rules = Rules()
     sandbox: Literal["auto", "off"] = "auto"
     allow_unsandboxed: bool = False
     allow_network: bool = False
@@ -93,6 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values = {key: self.value(key) for key in keys()}
         values["api_key"] = f"set ({len(self.api_key)} characters)" if self.api_key else None
         values["base_url"] = without_password(self.base_url)
+        values["rules"] = self.rules.shown()
         return values
 
     def offers(self, tool: str) -> bool:
@@ -228,6 +232,8 @@ def _named_file(
 
 
 def _parsed(key: Key, raw: object, origin: str) -> Any:
+    if key.kind == "rules":
+        return rules_from(raw, origin)
     try:
         return key.parse(raw)
     except ValueError:
@@ -257,6 +263,9 @@ def _from_file(file: ConfigFile, warnings: list[str]) -> Found:
             warnings.append(_unknown(name, origin, keys()))
         else:
             found[name] = (_parsed(key, raw, origin), origin)
+    if not file.values and file.path.is_file() and file.path.stat().st_size == 0:
+        # A file that lost its content may have held rules: no rule is not the same as every rule gone.
+        found["rules"] = (Rules(broken=f"{origin} is empty; write a line into it, or remove it"), origin)
     if found.get("api_key", (None,))[0] and file.open_to_others:
         warnings.append(f"{origin} holds an API key and others on this machine can read it; run chmod 600 on it")
     return found
@@ -327,6 +336,8 @@ def _narrowed(low: Found, path: Path, user_file: ConfigFile | None, warnings: li
             narrowed = _narrow(key, current, value)
             if narrowed != current:
                 result[name] = (narrowed, origin)
+            if key.narrowing == "deny" and any(rule.effect != "deny" for rule in value.rules):
+                warnings.append(f"{origin}: only the rules that deny are taken; a project file may only narrow")
             if narrowed != value and key.narrowing in ("lower", "on"):
                 warnings.append(f"{origin}: {name} = {_short(value)} is ignored; a project file may only narrow")
     if refused:
@@ -342,6 +353,9 @@ def _narrow(key: Key, current: Any, wanted: Any) -> Any:
         return wanted if current is None else tuple(name for name in current if name in wanted)
     if key.narrowing == "more":
         return tuple(dict.fromkeys((*current, *wanted)))
+    if key.narrowing == "deny":
+        more = tuple(rule for rule in wanted.rules if rule.effect == "deny")
+        return Rules((*current.rules, *more), current.broken or wanted.broken)
     return bool(current or wanted) if key.narrowing == "on" else current
 
 
@@ -362,6 +376,8 @@ def _settings(found: Found, file: str | None) -> Settings:
 
 
 def _check(settings: Settings, warnings: list[str]) -> None:
+    if settings.rules.broken is not None:
+        warnings.append(f"the rules cannot be used, so every tool is denied: {settings.rules.broken}")
     if settings.mode == "mock" and not settings.mock_fixture and not settings.replay:
         raise ConfigurationError("mode mock needs a fixture: add --mock-fixture FILE")
     if settings.mock_fixture and settings.mode != "mock":

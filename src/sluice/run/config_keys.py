@@ -17,9 +17,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sluice.limits import Limits
+from sluice.policy.rules import Rules, rules_from
 
-Kind = Literal["text", "secret", "url", "path", "switch", "names", "choice", "count", "bytes", "seconds", "number"]
-Narrowing = Literal["never", "lower", "fewer", "more", "on"]
+Kind = Literal[
+    "text", "secret", "url", "path", "switch", "names", "choice", "count", "bytes", "seconds", "number", "rules"
+]
+Narrowing = Literal["never", "lower", "fewer", "more", "on", "deny"]
 
 SESSION_STORE_BYTES = 4 * 2**30  # of one project's sessions: years of work, and no surprise on a small disk
 MAX_WHOLE = 2**53  # no count, size or seed beyond what JSON carries exactly
@@ -71,6 +74,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             "bytes": f"a size of at least {self._least()} such as 65536, 64KiB or 1MiB",
             "seconds": "seconds, " + ("0 or more" if self._least() == 0 else "more than 0") + ", such as 30 or 2.5",
             "number": f"a number of at least {self._least()}",
+            "rules": "[[rules]] tables in a config file",
         }[self.kind]
         return words + (", or none" if self.optional and self.kind not in ("text", "secret", "path", "names") else "")
 
@@ -179,6 +183,10 @@ def _number(key: Key, raw: object) -> float | None:
     return value if value is not None and value >= least else None
 
 
+def _rules(_key: Key, raw: object) -> Rules:
+    return rules_from(raw)  # broken ones deny everything, with the reason
+
+
 def _whole(raw: object) -> typing.TypeGuard[int]:
     return isinstance(raw, int) and not isinstance(raw, bool)
 
@@ -207,6 +215,7 @@ _READERS: dict[Kind, typing.Callable[[Key, object], Any]] = {
     "bytes": _bytes,
     "seconds": _seconds,
     "number": _number,
+    "rules": _rules,
 }
 
 
@@ -238,6 +247,8 @@ def keys() -> dict[str, Key]:
         Key(name="parallel_tool_calls", kind="switch", optional=True),
         Key(name="allow_mutating_tools", kind="switch", default=False),
         Key(name="allow_execution_tools", kind="switch", default=False),
+        Key(name="ask", kind="switch", default=False),
+        Key(name="rules", kind="rules", default=Rules(), narrowing="deny"),
         Key(name="sandbox", kind="choice", default="auto", choices=("auto", "off")),
         Key(name="allow_unsandboxed", kind="switch", default=False),
         Key(name="allow_network", kind="switch", default=False),

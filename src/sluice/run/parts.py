@@ -71,6 +71,11 @@ class NoHooks:
         return None
 
 
+def no_place() -> str:
+    """No place: for parts whose tools run nothing."""
+    return ""
+
+
 async def no_jobs() -> None:
     """Ends no jobs: for parts whose tools start none."""
 
@@ -81,7 +86,8 @@ class Parts:
 
     `window_tokens` is the model's context window if known, `model` holds its prices. `approver` is `None` where nobody
     can be asked. `random` and `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background. `news`
-    are lines that the next run tells as warnings, once.
+    are lines that the next run tells as warnings, once. `place` is the digest of the working folder and the environment
+    names that a call would have; an approval holds only where it is still the same.
     """
 
     transport: Transport
@@ -105,3 +111,4 @@ class Parts:
     model: ModelEntry = UNKNOWN
     end_jobs: Callable[[], Awaitable[None]] = no_jobs
     news: list[str] = field(default_factory=list)
+    place: Callable[[], str] = no_place

@@ -31,6 +31,7 @@ class ToolCalls:
         self._calls: dict[CallKey, ToolCall] = {}
         self._specs: dict[CallKey, ToolSpec] = {}
         self._verdicts: dict[CallKey, Verdict] = {}
+        self._grants: dict[CallKey, Grant] = {}  # a person's yes, until it is used
         self._cancels: dict[CallKey, asyncio.Event] = {}
         self._seconds: dict[CallKey, float] = {}
         self._unrecorded = False  # it was said that the audit log cannot be written
@@ -65,8 +66,9 @@ class ToolCalls:
                 refusal = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
                 await self._judged(command, "deny", "hook", msgspec.structs.replace(refusal, end_turn=not words))
                 return
-        grant = Grant(key, command.digest) if command.granted else None
-        verdict = judge(spec, key, command.digest, call.arguments, scope.parts.policy, grant=grant)
+        grant = self._grants.pop(key, None) if command.granted else None
+        place = scope.parts.place()
+        verdict = judge(spec, key, command.digest, call.arguments, scope.parts.policy, grant=grant, place=place)
         self._verdicts[key] = verdict
         await self._record_verdict(spec, verdict)
         result = None if verdict.decision == "allow" else blocked_result(spec, verdict)
@@ -85,6 +87,7 @@ class ToolCalls:
                 digest=verdict.digest,
                 decision=verdict.decision,
                 rule=verdict.rule,
+                words=verdict.words,
             )
         except AuditError as error:
             if not self._unrecorded:
@@ -115,9 +118,13 @@ class ToolCalls:
         granted, words = False, ""
         if approver is not None:
             await self._scope.parts.store.asked(key, self._specs[key].name, command.digest)
-            question = approver.ask(self._specs[key], self._calls[key].arguments, self._verdicts[key].rule)
+            verdict, place = self._verdicts[key], self._scope.parts.place()
+            reason = f"{verdict.rule}: {verdict.words}" if verdict.words else verdict.rule
+            question = approver.ask(self._specs[key], self._calls[key].arguments, reason)
             granted, words = await self._scope.until_stopped(question)
             await self._scope.parts.store.answered(key, granted is True)
+            if granted is True:
+                self._grants[key] = Grant(key, command.digest, place)
         self.answer(command, granted is True, words)
 
     def answer(self, command: f.Ask, granted: bool, words: str) -> None:

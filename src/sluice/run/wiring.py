@@ -24,12 +24,13 @@ from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
 from sluice.tools.builtin import default_tools
 from sluice.tools.jobs import Jobs
+from sluice.tools.process import environment
 from sluice.tools.registry import Executor, Registry, ToolContext
 from sluice.tools.sandbox import Sandbox
 from sluice.tools.seen import SeenFiles
 from sluice.tools.spill import Spill
 from sluice.tools.workspace import Workspace
-from sluice.values.calls import Category
+from sluice.values.calls import Category, place_digest
 from sluice.values.messages import UserMessage
 from sluice.values.ports import Approver, Cancel, Hooks, Journal, Store, Transport
 from sluice.wire.dialects import DIALECTS
@@ -87,6 +88,7 @@ async def open_agent(
             news=[*news, *unpriced(settings, model)],
             window_tokens=model.window,
             model=model,
+            place=lambda: place_digest(settings.workspace, environment()),
         )
         agent = Agent(parts, Talk(text, store, await store.history()))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
@@ -199,7 +201,18 @@ def make_policy(settings: Settings, *, ask: bool) -> Policy:
         allow_mutating_tools=settings.allow_mutating_tools,
         allow_execution_tools=settings.allow_execution_tools,
         ask=ask,
+        spare_read_only=_list_can_be_trusted(settings),
+        rules=settings.rules.rules,
+        broken=settings.rules.broken,
     )
+
+
+def _list_can_be_trusted(settings: Settings) -> bool:
+    """Whether a command known to read only is that command: sandboxed, and no folder of `PATH` in the workspace."""
+    workspace = Path(settings.workspace).resolve()
+    folders = environment()["PATH"].split(":")
+    inside = any(Path(folder).resolve().is_relative_to(workspace) for folder in folders)
+    return settings.sandbox != "off" and not settings.allow_unsandboxed and not inside
 
 
 def prompt_text(settings: Settings, policy: Policy) -> str:

@@ -15,12 +15,14 @@ import click
 
 from sluice import __version__
 from sluice.errors import ConfigurationError, SluiceError
+from sluice.ui.audit import audit
 from sluice.ui.options import GroupedCommand, SluiceGroup, UnreadError, run_options, show_options, tool_options
 from sluice.ui.sessions import sessions
 
 if TYPE_CHECKING:
     from sluice.run.config import Loaded, Settings
     from sluice.ui.headless import Face
+    from sluice.values.ports import Approver
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024  # bytes of a prompt on standard input; the largest file a tool reads
 
@@ -58,7 +60,7 @@ class Invocation:
 
 @click.group(
     cls=SluiceGroup,
-    commands=[sessions],
+    commands=[sessions, audit],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -143,6 +145,7 @@ def _dry_run(settings: Settings, prompt: str) -> int:
 
 
 def _run(settings: Settings, prompt: str, debug: bool) -> int:
+    from functools import partial
     from pathlib import Path
 
     from sluice.run.config import open_workspace, require_key
@@ -154,9 +157,23 @@ def _run(settings: Settings, prompt: str, debug: bool) -> int:
     try:
         settings = open_workspace(settings, Path.cwd())
         require_key(settings)
-        return run_prompt(open_agent, settings, prompt, _face(settings))
+        opened = partial(open_agent, approver=_approver(settings)) if settings.ask else open_agent
+        return run_prompt(opened, settings, prompt, _face(settings))
     finally:
         stop_logging()
+
+
+def _approver(settings: Settings) -> Approver | None:
+    """Who is asked: the person at the terminal, where the text face is. Nobody, and a warning, anywhere else."""
+    from functools import partial
+
+    from sluice.run.approvals import TerminalApprover, has_terminal
+    from sluice.ui.visible import visible
+
+    if settings.output != "text" or not has_terminal():
+        click.echo("warning: --ask has nobody to ask here; what is not allowed is denied", err=True)
+        return None
+    return TerminalApprover(partial(visible, strict=True), folder=settings.workspace)
 
 
 def _check(settings: Settings) -> None:

@@ -127,6 +127,7 @@ _WORKSPACE = [
 _APPROVALS = [
     _option("Approvals", "--allow-mutating-tools", help="Let tools change files in the workspace."),
     _option("Approvals", "--allow-execution-tools", help="Let tools run commands, in a sandbox."),
+    _option("Approvals", "--ask", help="Ask on the terminal for what is not allowed."),
     _option("Approvals", "--allow-network", help="Let commands reach the network."),
     _option("Approvals", "--allow-unsandboxed", help="Run commands also where no sandbox can be had."),
 ]
