@@ -118,12 +118,6 @@ class Acknowledging(NoHooks):
             append(self._acks, f"{self.run} {turn} {len(self._told)}")
 
 
-def _deaf(loop: asyncio.AbstractEventLoop) -> None:
-    """Ctrl-C means nothing any more: the loop is about to close, and would meet the signal half closed."""
-    loop.remove_signal_handler(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 async def work(job: Job) -> int:
     """Runs the job's prompts; returns the exit code."""
     async with AsyncExitStack() as stack:
@@ -153,8 +147,9 @@ async def work(job: Job) -> int:
         agent = Agent(parts, Talk("", store, await store.history()))
         stack.push_async_callback(agent.close)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, agent.cancel)
-        stack.callback(_deaf, loop)
+        # Not by the loop's own handlers: taking one of them away makes Ctrl-C raise for a moment.
+        signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(agent.cancel))
+        stack.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)
         code = 0
         for number in range(job.prompts):
             async for notice in agent.run(f"prompt {number}"):
@@ -189,8 +184,10 @@ def _child(job: Job) -> int:
 
 def _forked(job: Job) -> int:
     """Starts the job; returns the id of its process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid
     code = FAULTY
     try:
@@ -198,6 +195,7 @@ def _forked(job: Job) -> int:
         os.dup2(log, 1)
         os.dup2(log, 2)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the agent is there to hear it
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         code = _child(job)
     except BaseException:
         import traceback  # wanted here only

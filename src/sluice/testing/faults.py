@@ -158,7 +158,7 @@ class Driver:
         words = log.read_text("utf-8", "replace") if log.exists() else ""
         for bad in ("Traceback", "is locked"):
             if bad in words:
-                self._broken(name, f"{bad!r} was shown: {words[words.index(bad) :][:600]}")
+                self._broken(name, f"{bad!r} was shown: …{words[-900:]}")
         log.unlink(missing_ok=True)
         if go_on:
             ended = self._run(self._job(store, wish=Wish(how="continue")))[0]
