@@ -107,6 +107,7 @@ def test_rules_for_commands_leave_other_lines_and_tools_alone() -> None:
 
 def test_the_list_of_reading_commands_only_spares_questions() -> None:
     assert verdict("ls -l").decision == "deny"
+    assert verdict("ls -l", "allow make*").decision == "deny"
     got = verdict("ls -l", ask=True)
     assert (got.decision, got.rule) == ("allow", "known_read_only")
     assert verdict("ls -l; x", ask=True).decision == "ask"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +131,17 @@ def test_a_spared_line_names_only_programs_of_the_list(words: list[str]) -> None
         assert {program.name for program in reading.programs} <= _SAFE
         assert not {"sort", "-o"} <= set(words) or "echo" in words or "ls" in words
         assert not set(words) & {">", "&", "$x", "$(x)", "{", "!"}
+
+
+def test_why_git_is_asked_about(tmp_path: Path) -> None:
+    """A repository's own configuration names a program, and looking at its state starts it."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("there is no git here")
+    spy = tmp_path / "spy"
+    spy.write_text("#!/bin/sh\n: > ran\n")
+    spy.chmod(0o700)
+    for words in (["init", "--quiet"], ["config", "core.fsmonitor", str(spy)], ["status"]):
+        subprocess.run([git, *words], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+    assert (tmp_path / "ran").exists()
+    assert not spared("git status")

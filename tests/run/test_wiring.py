@@ -13,9 +13,10 @@ import pytest
 from run_world import end_of
 
 from sluice.errors import ConfigurationError
+from sluice.policy.rules import Rule, Rules
 from sluice.run import wiring
 from sluice.run.config import Settings
-from sluice.run.wiring import dry_run, make_registry, make_transport, open_agent
+from sluice.run.wiring import dry_run, make_policy, make_registry, make_transport, open_agent
 from sluice.transport.cassette import CassetteTransport, RecordingTransport, load_cassette
 from sluice.transport.scripted import ScriptedTransport
 from sluice.values import notices as n
@@ -157,3 +158,38 @@ def test_a_dry_run_builds_the_request_and_touches_nothing(tmp_path: Path, monkey
 def test_no_tools_means_no_tools_in_the_request(tmp_path: Path) -> None:
     body = dry_run(Settings(workspace=str(tmp_path), no_tools=True), "hello")["request"]["body"]
     assert "tools" not in body
+
+
+def test_the_policy_holds_the_rules_of_the_config_and_why_they_are_broken(tmp_path: Path) -> None:
+    rule = Rule("deny", "*", "rm *")
+    assert make_policy(Settings(rules=Rules((rule,))), ask=True).rules == (rule,)
+    assert make_policy(Settings(rules=Rules(broken="no table")), ask=True).broken == "no table"
+
+
+def test_reading_commands_are_spared_only_in_a_sandbox_and_with_programs_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    here = Settings(workspace=str(tmp_path))
+    assert make_policy(here, ask=True).spare_read_only
+    for more in ({"sandbox": "off"}, {"allow_unsandboxed": True}):
+        assert not make_policy(msgspec.structs.replace(here, **more), ask=True).spare_read_only
+    monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:/usr/bin")
+    assert not make_policy(here, ask=True).spare_read_only
+
+
+def test_an_approval_is_for_the_folder_and_the_names_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def place(workspace: Path) -> str:
+        async with open_agent(_mock(workspace, {"content": "x"})) as agent:
+            return agent._parts.place()
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.delenv("LC_MESSAGES", raising=False)
+    first = asyncio.run(place(tmp_path / "a"))
+    assert asyncio.run(place(tmp_path / "a")) == first
+    assert asyncio.run(place(tmp_path / "b")) != first
+    monkeypatch.setenv("LC_MESSAGES", "C")
+    assert asyncio.run(place(tmp_path / "a")) != first

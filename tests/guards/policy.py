@@ -1,0 +1,112 @@
+"""Takes each guard of policy and approval away in turn and looks whether a test turns red. Not part of the suite.
+
+    python tests/guards/policy.py [NAME]
+
+Works on a copy of the tree, so nothing here changes. Ends with 1 if a guard could be removed unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+P, R = "src/sluice/policy/", "src/sluice/run/"
+# ruff: noqa: E501
+# name: (file, what is there, what takes its place). Where two guards hold the same thing only one of them is here.
+GUARDS = {
+    "parse errors": (P + "command_words.py", "if root is None or root.has_error:", "if root is None:"),
+    "length": (P + "command_words.py", "if len(text) > MAX_CHARACTERS:", "if False:"),
+    "count of programs": (P + "command_words.py", "len(self._reading.programs) > MAX_PROGRAMS", "False"),
+    "joined lines": (P + "command_words.py", "if _JOINED_LINES.search(text):", "if False:"),
+    "touching words": (P + "command_words.py", "if child.start_byte == end:", "if False:"),
+    "odd expansions": (P + "command_words.py", '_ODD_EXPANSIONS = ("!", "@")', "_ODD_EXPANSIONS = ()"),
+    "loops": (P + "command_words.py", 'if kind == "for_statement":', "if False:"),
+    "control characters": (P + "command_words.py", 'if any(mark in text for mark in "\\0\\r\\v\\f"):', "if False:"),
+    "dynamic program": (P + "command_wrappers.py", 'found.doubts.append(f"which program is run', 'str(f"which program is run'),
+    "unknown options": (P + "command_wrappers.py", 'found.doubts.append(f"{name} has an option that is not known here ({word.text[:40]})")', "pass"),
+    "meaning": (P + "command_wrappers.py", "elif name in _CHANGES_MEANING:", "elif False:"),
+    "shell on standard input": (P + "command_wrappers.py", 'found.doubts.append(f"{name} takes its commands from its standard input")', "pass"),
+    "second reader": (P + "read_only_commands.py", "return found == plain and", "return"),
+    "paths outside": (P + "read_only_commands.py", 'return not path.startswith(("/", "~")) and ".." not in path.split("/")', "return True"),
+    "patterns as options": (P + "read_only_commands.py", 'if word.kind == "glob" and', "if False and"),
+    "most operands": (P + "read_only_commands.py", "return table.most is None or operands <= table.most", "return True"),
+    "every command": (P + "command_rules.py", "if found is None and not transparent(program):\n            return None", "pass"),
+    "name without folder": (P + "command_rules.py", "program.name + rest, program.name.lower() + rest", "text"),
+    "might match": (P + "command_rules.py", "certain or _might_match(rule.command, program)", "certain"),
+    "unread under a deny": (P + "decide.py", "if self._reading.doubts and any(", "if False and any("),
+    "spare only when asked": (P + "decide.py", "spares = self._policy.ask is True and", "spares ="),
+    "place of a grant": (P + "decide.py", "grant == Grant(key, digest, place)", "grant == Grant(key, digest, grant.place)"),
+    "used once": (R + "tool_calls.py", "self._grants.pop(key, None)", "self._grants.get(key)"),
+    "project may only deny": (R + "config.py", 'if rule.effect == "deny")\n        return Rules', ")\n        return Rules"),
+    "broken rules": (R + "wiring.py", "broken=settings.rules.broken,", ""),
+    "empty file": (R + "config.py", "file.path.stat().st_size == 0", "False"),
+    "typed before": (R + "approvals.py", "            _drop_typed(fd)\n", ""),
+    "gutter": (R + "approvals.py", 'lines += [f"{_GUTTER}{piece}"', 'lines += [f"{piece}"'),
+    "wrapping": (R + "approvals.py", "if width + wide > columns:", "if False:"),
+    "escaping": (R + "approvals.py", "shown = self._escaped(text)", "shown = text"),
+    "names escaped": (R + "approvals.py", 'return self._escaped(text).replace("\\n"', 'return text.replace("\\n"'),
+    "plain yes": (R + "approvals.py", "if text.lower() in _YES:", 'if text.lower().startswith("y"):'),
+}  # fmt: skip
+TESTS = [
+    "tests/policy",
+    "tests/run/test_approvals.py",
+    "tests/run/test_config.py",
+    "tests/run/test_tool_calls.py",
+    "tests/run/test_wiring.py",
+]
+
+
+def _removed(tree: Path, name: str) -> str:
+    """`red`, `GREEN` (unnoticed) or `GONE` (the guard is not where it was)."""
+    file, old, new = GUARDS[name]
+    path = tree / file
+    source = path.read_text("utf-8")
+    if old not in source:
+        return "GONE"
+    path.write_text(source.replace(old, new, 1), "utf-8")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+        "SLUICE_SHARED": os.environ.get("SLUICE_SHARED", str(ROOT.parent / "shared")),
+    }
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--timeout=20",
+        f"--basetemp={tree / 'tmp'}",
+        *TESTS,
+    ]
+    try:
+        done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=300)
+    finally:
+        path.write_text(source, "utf-8")
+    return "GREEN" if done.returncode == 0 else "red"
+
+
+def main(wanted: list[str]) -> int:
+    """Prints each guard and what removing it did."""
+    unnoticed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(
+            ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", ".*_cache")
+        )
+        for name in wanted or GUARDS:
+            came = _removed(tree, name)
+            unnoticed += came != "red"
+            print(f"{came:5}  {name}", flush=True)
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
