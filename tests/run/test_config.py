@@ -41,7 +41,9 @@ def write(path: Path, text: str) -> Path:
 def test_nothing_given_is_the_documented_defaults(tmp_path: Path) -> None:
     found = loaded(tmp_path)
     assert found.settings == Settings()
-    assert (found.settings.model, found.settings.base_url) == ("gpt-4o", "https://api.openai.com/v1")
+    assert found.settings.model == "gpt-4o"
+    shown = found.settings.shown()
+    assert (shown["base_url"], shown["dialect"]) == ("https://api.openai.com/v1", "openai_chat")
     assert (found.settings.mode, found.settings.workspace) == ("real", ".")
     assert set(found.origins.values()) == {"default"}
     assert found.warnings == []

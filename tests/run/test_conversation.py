@@ -10,7 +10,7 @@ from run_world import FailingStore, World
 
 from sluice.run.conversation import Talk
 from sluice.session.memory import MemoryStore
-from sluice.values.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Reasoning, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 
 def _reply(*ids: str) -> AssistantMessage:
@@ -72,3 +72,21 @@ def test_the_subject_of_a_call_is_told_where_it_can_be(name: str, arguments: str
     world = World()
     call = ToolCall(id="a", name=name, arguments=arguments)
     assert world.talk.subject(call, world.tools.specs()) == subject
+
+
+def test_what_one_provider_signed_is_not_sent_to_another() -> None:
+    signed = AssistantMessage(
+        content="a",
+        reasoning=(Reasoning(text="why", signature="s"), Reasoning(redacted="r")),
+        native="[]",
+        provider="anthropic",
+        dialect="anthropic_messages",
+    )
+    history = (UserMessage("x"), signed)
+    assert Talk("", MemoryStore(), history, "anthropic").to_send() == history
+    assert Talk("", MemoryStore(), history, None).to_send()[1] == Talk("", MemoryStore(), history, "p").to_send()[1]
+    sent = Talk("", MemoryStore(), history, "proxy.example").to_send()[1]
+    assert isinstance(sent, AssistantMessage)
+    assert (sent.content, sent.reasoning, sent.native) == ("a", (Reasoning(text="why"),), None)
+    unknown = AssistantMessage(content="a", native="[]")  # stored before providers were
+    assert Talk("", MemoryStore(), (unknown,), "p").to_send() == (unknown,)

@@ -89,8 +89,12 @@ class Rooms:
         return 0
 
     def find_dialect(self, settings: Settings) -> None:
-        if settings.dialect != "openai_chat":
+        if settings.dialect not in (None, "openai_chat"):
             raise ConfigurationError(f"no dialect is named {settings.dialect!r}")
+
+    def find_inline(self, settings: Settings) -> None:
+        if settings.inline is not None:
+            raise ConfigurationError(f"no form of inline calls is named {settings.inline!r}")
 
     def make_transport(self, settings: Settings) -> None:
         if Path(settings.mock_fixture or "").suffix != ".json":
@@ -111,7 +115,14 @@ def rooms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rooms:
     monkeypatch.chdir(tmp_path)
     rooms = Rooms()
     for module, names in {
-        "sluice.run.wiring": ("open_agent", "dry_run", "find_dialect", "make_registry", "make_transport"),
+        "sluice.run.wiring": (
+            "open_agent",
+            "dry_run",
+            "find_dialect",
+            "find_inline",
+            "make_registry",
+            "make_transport",
+        ),
         "sluice.run.decoding": ("decode_file",),
         "sluice.run.one_call": ("one_call",),
         "sluice.testing.replay_server": ("serve",),

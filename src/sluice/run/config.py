@@ -1,4 +1,4 @@
-"""The configuration of a run: one frozen struct, where each value came from, and the steps before a run starts.
+"""The configuration of a run from all its sources, and the steps before a run starts.
 
 Later sources win: default, the user's config file, the project's file (which may only narrow), `NCA_*` variables,
 `SLUICE_*` variables, flags. The start order (U6) is: `load` (whole and valid), logging, `open_workspace`, `require_key`,
@@ -8,22 +8,23 @@ tools, run. `load` writes nothing, so a mistake it finds leaves nothing behind.
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from sluice.errors import ConfigurationError
-from sluice.limits import DEFAULT_LIMITS, Limits
+from sluice.limits import DEFAULT_LIMITS
 from sluice.policy.rules import Rules, rules_from
 from sluice.run.config_file import ConfigFile, normal_key, read_config_file
-from sluice.run.config_keys import SESSION_STORE_BYTES, Key, keys
+from sluice.run.config_keys import Key, keys
+from sluice.run.models import Provider, Route, is_loopback, providers_from, route, without_password
+from sluice.run.settings import Loaded as Loaded
+from sluice.run.settings import Settings as Settings
 from sluice.session.wish import Wish as Wish
-from sluice.values.requests import ModelOptions
 
 PROJECT_FILE = Path(".sluice") / "config.toml"
 PREFIXES = ("NCA_", "SLUICE_")  # the later one wins
@@ -32,98 +33,6 @@ FILES = ("mock_fixture", "record", "replay", "system_prompt_file")  # keys that 
 
 Found = dict[str, tuple[Any, str]]
 """Values by key, each with the words that say where it came from."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a run is told from outside, apart from the prompt. Its `repr` holds no secret.
-
-    `tools` is `None` for all tools, else the only names to offer; `exclude_tools` and `no_tools` take away from them.
-    `config_file` is the user's config file that was read, if any. After `load` the files are absolute; the workspace is
-    so once `open_workspace` has been through it.
-    """
-
-    workspace: str = "."
-    model: str = "gpt-4o"
-    base_url: str = "https://api.openai.com/v1"
-    api_key: str | None = None
-    dialect: str = "openai_chat"
-    mode: Literal["real", "mock"] = "real"
-    mock_fixture: str | None = None
-    record: str | None = None
-    replay: str | None = None
-    system_prompt_file: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_output_tokens: int | None = None
-    seed: int | None = None
-    reasoning_effort: str | None = None
-    tool_choice: str | None = None
-    window_tokens: int | None = None
-    price_input: float | None = None
-    price_output: float | None = None
-    price_cached: float | None = None
-    price_cache_write: float | None = None
-    parallel_tool_calls: bool | None = None
-    allow_mutating_tools: bool = False
-    allow_execution_tools: bool = False
-    ask: bool = False
-    rules: Rules = Rules()
-    sandbox: Literal["auto", "off"] = "auto"
-    allow_unsandboxed: bool = False
-    allow_network: bool = False
-    tools: tuple[str, ...] | None = None
-    exclude_tools: tuple[str, ...] = ()
-    no_tools: bool = False
-    output: Literal["text", "json", "stream-json"] = "text"
-    dry_run: bool = False
-    debug: bool = False
-    session_store: str | None = None
-    session_days: float | None = None
-    session_store_bytes: int | None = SESSION_STORE_BYTES
-    session: Wish = Wish()
-    limits: Limits = DEFAULT_LIMITS
-    config_file: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Settings({', '.join(f'{key}={value!r}' for key, value in self.shown().items())})"
-
-    def value(self, key: str) -> Any:
-        """The value of one key, the limits' keys included."""
-        return getattr(self.limits, key) if keys()[key].limit else getattr(self, key)
-
-    def shown(self) -> dict[str, Any]:
-        """Every key with a value that may be printed: the API key as its length, no password in the address."""
-        values = {key: self.value(key) for key in keys()}
-        values["api_key"] = f"set ({len(self.api_key)} characters)" if self.api_key else None
-        values["base_url"] = without_password(self.base_url)
-        values["rules"] = self.rules.shown()
-        return values
-
-    def offers(self, tool: str) -> bool:
-        """Whether the tool of this name is offered to the model. Offered is not allowed."""
-        chosen = self.tools is None or tool in self.tools
-        return chosen and not self.no_tools and tool not in self.exclude_tools
-
-    def model_options(self) -> ModelOptions:
-        """Model and sampling options of a request; what was not set is absent."""
-        return ModelOptions(
-            model=self.model,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            max_output_tokens=self.max_output_tokens,
-            seed=self.seed,
-            tool_choice=self.tool_choice,
-            parallel_tool_calls=self.parallel_tool_calls,
-            reasoning_effort=self.reasoning_effort,
-        )
-
-
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings, the origin of each key's value in words, and what a person should know (no secret in any of them)."""
-
-    settings: Settings
-    origins: dict[str, str]
-    warnings: list[str]
 
 
 def load(
@@ -143,11 +52,11 @@ def load(
     warnings: list[str] = []
     file = _named_file(flags, environ, cwd, user_config)
     low: Found = {} if file is None else _from_file(file, warnings)
-    high = {**_from_environment(environ, warnings), **_from_flags(flags, pairs)}
-    workspace = _path(cwd, {**low, **high}.get("workspace", (".", ""))[0])
-    low = _narrowed(low, workspace / PROJECT_FILE, file, warnings)
-    found = {**low, **high}
-    _fall_back_to_openai_key(found, environ)
+    layers = [low, _from_environment(environ, warnings), _from_flags(flags, pairs)]
+    workspace = _path(cwd, {**low, **layers[1], **layers[2]}.get("workspace", (".", ""))[0])
+    layers[0] = _narrowed(low, workspace / PROJECT_FILE, file, warnings)
+    found = _of_one_provider(layers)
+    _take_the_providers_key(found, environ)
     for name in FILES:
         if name in found and found[name][0] is not None:
             found[name] = (str(_path(cwd, found[name][0])), found[name][1])
@@ -157,6 +66,10 @@ def load(
     settings = _settings(found, None if file is None else str(file.path.absolute()))
     _check(settings, warnings)
     origins = {key: found[key][1] if key in found else "default" for key in keys()}
+    way = settings.route()
+    for key in ("base_url", "dialect", "inline"):
+        if key not in found and way.chosen:
+            origins[key] = f"model {settings.model}"
     return Loaded(settings=settings, origins=origins, warnings=warnings)
 
 
@@ -187,30 +100,13 @@ def open_workspace(settings: Settings, cwd: Path) -> Settings:
 def require_key(settings: Settings) -> None:
     """Raises `ConfigurationError` if this run would send requests that need an API key, and there is none."""
     offline = settings.mode == "mock" or settings.replay is not None
-    if settings.api_key or offline or is_loopback(settings.base_url):
+    way = settings.route()
+    if settings.api_key or offline or not way.needs_key:
         return
+    variables = " or ".join(("SLUICE_API_KEY", *way.key_env))
     raise ConfigurationError(
-        f"no API key for {without_password(settings.base_url)}: set SLUICE_API_KEY, or api_key in the config file"
+        f"no API key for {without_password(way.base_url)}: set {variables}, or api_key in the config file"
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the address is this machine itself: `localhost`, 127.0.0.0/8 or ::1."""
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def without_password(url: str) -> str:
-    """The address without user name and password."""
-    scheme, separator, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    _user, at, host = authority.rpartition("@")
-    return f"{scheme}{separator}***@{host}{slash}{path}" if at else url
 
 
 def _path(cwd: Path, text: str) -> Path:
@@ -234,12 +130,20 @@ def _named_file(
 def _parsed(key: Key, raw: object, origin: str) -> Any:
     if key.kind == "rules":
         return rules_from(raw, origin)
+    if key.kind == "providers":
+        return _usable(providers_from(raw, origin), origin)
     try:
         return key.parse(raw)
     except ValueError:
         given = "its value" if key.kind == "secret" else _short(without_password(raw) if isinstance(raw, str) else raw)
         message = f"{origin}: {key.name} cannot be {given}; expected {key.expected()}"
         raise ConfigurationError(message) from None
+
+
+def _usable(providers: tuple[Provider, ...], origin: str) -> tuple[Provider, ...]:
+    for provider in providers:
+        _parsed(keys()["base_url"], provider.base_url, f"{origin}: [providers.{provider.name}]")
+    return providers
 
 
 def _short(raw: object) -> str:
@@ -333,7 +237,7 @@ def _narrowed(low: Found, path: Path, user_file: ConfigFile | None, warnings: li
         else:
             value = _parsed(key, raw, origin)
             current = low[name][0] if name in low else key.default
-            narrowed = _narrow(key, current, value)
+            narrowed = key.narrow(current, value)
             if narrowed != current:
                 result[name] = (narrowed, origin)
             if key.narrowing == "deny" and any(rule.effect != "deny" for rule in value.rules):
@@ -345,28 +249,41 @@ def _narrowed(low: Found, path: Path, user_file: ConfigFile | None, warnings: li
     return result
 
 
-def _narrow(key: Key, current: Any, wanted: Any) -> Any:
-    """The narrower of what is and what the project wants."""
-    if key.narrowing == "lower":
-        return wanted if wanted is not None and (current is None or wanted < current) else current
-    if key.narrowing == "fewer" and wanted is not None:
-        return wanted if current is None else tuple(name for name in current if name in wanted)
-    if key.narrowing == "more":
-        return tuple(dict.fromkeys((*current, *wanted)))
-    if key.narrowing == "deny":
-        more = tuple(rule for rule in wanted.rules if rule.effect == "deny")
-        return Rules((*current.rules, *more), current.broken or wanted.broken)
-    return bool(current or wanted) if key.narrowing == "on" else current
+def _of_one_provider(layers: Sequence[Found]) -> Found:
+    """All layers together, the later ones first.
+
+    A model string that names its provider picks address, dialect and form of calls as well: what a weaker layer says of
+    them was said of another model, and the key that stands beside such an address belongs to that address.
+    """
+    found = {key: value for layer in layers for key, value in layer.items()}
+    at = max((number for number, layer in enumerate(layers) if "model" in layer), default=0)
+    if "model" not in found or not _route(found).chosen:
+        return found
+    weaker = layers[:at]
+    for layer in weaker:
+        for key in ("base_url", "dialect", "inline"):
+            if key in layer and found.get(key) is layer[key]:
+                del found[key]
+                if key == "base_url" and "api_key" in layer and found.get("api_key") is layer["api_key"]:
+                    del found["api_key"]
+    return found
 
 
-def _fall_back_to_openai_key(found: Found, environ: Mapping[str, str]) -> None:
-    """Takes `OPENAI_API_KEY` when nothing else gave a key, and only for OpenAI's own address over TLS."""
+def _route(found: Found) -> Route:
+    given = {key: found[key][0] for key in ("base_url", "dialect") if key in found}
+    model = found["model"][0] if "model" in found else keys()["model"].default
+    return route(model, **given, own=found["providers"][0] if "providers" in found else ())
+
+
+def _take_the_providers_key(found: Found, environ: Mapping[str, str]) -> None:
+    """Takes the key from the provider's usual variables when nothing else gave one, for its own address only."""
     if found.get("api_key", (None,))[0]:
         return
-    url = urlsplit(found["base_url"][0] if "base_url" in found else keys()["base_url"].default)
-    if environ.get("OPENAI_API_KEY", "").strip() and url.scheme == "https" and url.hostname == "api.openai.com":
-        origin = "environment OPENAI_API_KEY"
-        found["api_key"] = (_parsed(keys()["api_key"], environ["OPENAI_API_KEY"], origin), origin)
+    for variable in _route(found).key_env:
+        if environ.get(variable, "").strip():
+            origin = f"environment {variable}"
+            found["api_key"] = (_parsed(keys()["api_key"], environ[variable], origin), origin)
+            return
 
 
 def _settings(found: Found, file: str | None) -> Settings:
@@ -394,6 +311,7 @@ def _check(settings: Settings, warnings: list[str]) -> None:
             raise ConfigurationError(f"{name} {given!r} cannot be read: {reason}") from None
         if path.is_dir():
             raise ConfigurationError(f"{name} {given!r} is a folder")
-    plain = urlsplit(settings.base_url).scheme.lower() == "http"
-    if plain and settings.api_key and settings.mode == "real" and not is_loopback(settings.base_url):
-        warnings.append(f"the API key goes unencrypted to {without_password(settings.base_url)}")
+    address = settings.route().base_url
+    plain = urlsplit(address).scheme.lower() == "http"
+    if plain and settings.api_key and settings.mode == "real" and not is_loopback(address):
+        warnings.append(f"the API key goes unencrypted to {without_password(address)}")

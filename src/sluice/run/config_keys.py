@@ -16,11 +16,25 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sluice.errors import ConfigurationError
 from sluice.limits import Limits
 from sluice.policy.rules import Rules, rules_from
+from sluice.run.models import providers_from
 
 Kind = Literal[
-    "text", "secret", "url", "path", "switch", "names", "choice", "count", "bytes", "seconds", "number", "rules"
+    "text",
+    "secret",
+    "url",
+    "path",
+    "switch",
+    "names",
+    "choice",
+    "count",
+    "bytes",
+    "seconds",
+    "number",
+    "rules",
+    "providers",
 ]
 Narrowing = Literal["never", "lower", "fewer", "more", "on", "deny"]
 
@@ -75,6 +89,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             "seconds": "seconds, " + ("0 or more" if self._least() == 0 else "more than 0") + ", such as 30 or 2.5",
             "number": f"a number of at least {self._least()}",
             "rules": "[[rules]] tables in a config file",
+            "providers": "[providers.NAME] tables in a config file",
         }[self.kind]
         return words + (", or none" if self.optional and self.kind not in ("text", "secret", "path", "names") else "")
 
@@ -98,6 +113,19 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         if value is None:
             raise ValueError(self.expected())
         return value
+
+    def narrow(self, current: Any, wanted: Any) -> Any:
+        """The narrower of what is and what a file in the workspace wants."""
+        if self.narrowing == "lower":
+            return wanted if wanted is not None and (current is None or wanted < current) else current
+        if self.narrowing == "fewer" and wanted is not None:
+            return wanted if current is None else tuple(name for name in current if name in wanted)
+        if self.narrowing == "more":
+            return tuple(dict.fromkeys((*current, *wanted)))
+        if self.narrowing == "deny":
+            more = tuple(rule for rule in wanted.rules if rule.effect == "deny")
+            return Rules((*current.rules, *more), current.broken or wanted.broken)
+        return bool(current or wanted) if self.narrowing == "on" else current
 
 
 def _text(_key: Key, raw: object) -> str | None:
@@ -187,6 +215,13 @@ def _rules(_key: Key, raw: object) -> Rules:
     return rules_from(raw)  # broken ones deny everything, with the reason
 
 
+def _providers(_key: Key, raw: object) -> Any:
+    try:
+        return providers_from(raw, "providers")
+    except ConfigurationError:  # a config file's own are read with their words; here there are none
+        return None
+
+
 def _whole(raw: object) -> typing.TypeGuard[int]:
     return isinstance(raw, int) and not isinstance(raw, bool)
 
@@ -216,6 +251,7 @@ _READERS: dict[Kind, typing.Callable[[Key, object], Any]] = {
     "seconds": _seconds,
     "number": _number,
     "rules": _rules,
+    "providers": _providers,
 }
 
 
@@ -225,9 +261,11 @@ def keys() -> dict[str, Key]:
     table = [
         Key(name="workspace", kind="path", default="."),
         Key(name="model", kind="text", default="gpt-4o"),
-        Key(name="base_url", kind="url", default="https://api.openai.com/v1"),
+        Key(name="base_url", kind="url"),
         Key(name="api_key", kind="secret", optional=True),
-        Key(name="dialect", kind="text", default="openai_chat"),
+        Key(name="dialect", kind="text"),
+        Key(name="inline", kind="text", optional=True),
+        Key(name="providers", kind="providers", default=()),
         Key(name="mode", kind="choice", default="real", choices=("real", "mock")),
         Key(name="mock_fixture", kind="path", optional=True),
         Key(name="record", kind="path", optional=True),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from sluice.errors import ArgumentsError
 from sluice.values.calls import ToolSpec
 from sluice.values.messages import (
     AssistantMessage,
     Conversation,
     Message,
+    Reasoning,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -22,9 +25,13 @@ _SUBJECT_CHARACTERS = 2000
 
 
 class Talk:
-    """Messages in order. What is added is stored first; shrinking changes only what is sent, never what is stored."""
+    """Messages in order. What is added is stored first; shrinking changes only what is sent, never what is stored.
 
-    def __init__(self, system: str, store: Store, history: Conversation = ()) -> None:
+    `provider` is who is asked: what another one signed or encrypted is not sent to it.
+    """
+
+    def __init__(self, system: str, store: Store, history: Conversation = (), provider: str | None = None) -> None:
+        self._provider = provider
         self._system = system
         self._store = store
         self.messages: Conversation = history
@@ -62,10 +69,19 @@ class Talk:
                 return message.tool_calls[results:] if isinstance(message, AssistantMessage) else ()
         return ()
 
-    def to_send(self) -> Conversation:
-        """What goes into the next request."""
+    def to_send(self, *, extra: bool = True) -> Conversation:
+        """What goes into the next request, with or without what a hook added for this turn."""
         system = (SystemMessage(self._system),) if self._system else ()
-        return (*system, *self.messages, *self.extra)
+        return (*system, *map(self._unsigned, self.messages), *(self.extra if extra else ()))
+
+    def _unsigned(self, message: Message) -> Message:
+        """The message, without what only the provider that it came from can read, if that is another one."""
+        if not isinstance(message, AssistantMessage) or message.provider in (None, self._provider):
+            return message
+        if message.native is None and all(r.signature is None and r.redacted is None for r in message.reasoning):
+            return message
+        reasoning = tuple(Reasoning(text=block.text) for block in message.reasoning if block.text)
+        return msgspec.structs.replace(message, native=None, reasoning=reasoning)
 
     def subject(self, call: ToolCall, specs: Sequence[ToolSpec]) -> str | None:
         """The argument that says what a call will touch, for people to look at; `None` if it cannot be told."""

@@ -15,6 +15,7 @@ from sluice.errors import StreamError, TransportError
 from sluice.limits import Limits
 from sluice.transport.retry import next_wait
 from sluice.transport.status import error_of, is_success
+from sluice.values.calls import ToolSpec
 from sluice.values.deltas import Delta
 from sluice.values.messages import Reply
 from sluice.values.ports import Clock, Transport
@@ -51,7 +52,7 @@ class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCall:
-    """Attempts at one request. `run` may be called once."""
+    """Attempts at one request. `run` may be called once. `intent`, `inline` and `specs` are those of `ReplyReader`."""
 
     def __init__(
         self,
@@ -65,6 +66,9 @@ class ModelCall:
         random: Callable[[], float],
         used_ids: Container[str] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        intent: bool = False,
+        inline: str | None = None,
+        specs: Sequence[ToolSpec] = (),
     ) -> None:
         self._transport = transport
         self._dialect = dialect
@@ -75,6 +79,9 @@ class ModelCall:
         self._random = random
         self._used_ids = used_ids
         self._sleep = sleep
+        self._intent = intent
+        self._inline = inline
+        self._specs = specs
         self._shown = False
         self._reader = self._new_reader()
 
@@ -151,7 +158,14 @@ class ModelCall:
             await self._watcher.deltas(list(deltas))
 
     def _new_reader(self) -> ReplyReader:
-        return ReplyReader(self._dialect, limits=self._limits, used_ids=self._used_ids)
+        return ReplyReader(
+            self._dialect,
+            limits=self._limits,
+            used_ids=self._used_ids,
+            intent=self._intent,
+            inline=self._inline,
+            specs=self._specs,
+        )
 
     def _broken(self, error: TransportError | StreamError) -> BrokenReply:
         if isinstance(error, StreamError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import msgspec
+
 from sluice.run.model_call import BrokenReply, ModelCall
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.run.shrinking import shrink
@@ -108,6 +110,9 @@ class ModelTurns:
             random=parts.random,
             sleep=parts.sleep,
             used_ids=scope.talk.call_ids,
+            intent=parts.intent,
+            inline=parts.inline,
+            specs=parts.executor.specs(),
         )
         answer: Reply | BrokenReply | None = None
         try:
@@ -179,7 +184,9 @@ class ModelTurns:
             told = len(reply.text) + len(reply.reasoning) + sum(len(c.arguments) for c in reply.tool_calls)
             usage = Usage(input_tokens=sent // 4, output_tokens=told // 4, estimated=True)
         tokens, cost = self._spend(usage)
-        message = reply.message()
+        message = msgspec.structs.replace(
+            reply.message(), provider=scope.parts.provider, model=reply.model or scope.parts.options.model
+        )
         self.last_text = reply.text or reply.refusal
         specs = scope.parts.executor.specs()
         self.last_id = await scope.keep(message)

@@ -87,7 +87,9 @@ class Parts:
     `window_tokens` is the model's context window if known, `model` holds its prices. `approver` is `None` where nobody
     can be asked. `random` and `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background. `news`
     are lines that the next run tells as warnings, once. `place` is the digest of the working folder and the environment
-    names that a call would have; an approval holds only where it is still the same.
+    names that a call would have; an approval holds only where it is still the same. `provider` is who answers, for stored
+    replies. `inline` names the form in which the model writes calls inside its text. `intent` wants `CallIntent` and
+    `CallProgressed` notices.
     """
 
     transport: Transport
@@ -112,3 +114,6 @@ class Parts:
     end_jobs: Callable[[], Awaitable[None]] = no_jobs
     news: list[str] = field(default_factory=list)
     place: Callable[[], str] = no_place
+    provider: str | None = None
+    inline: str | None = None
+    intent: bool = False

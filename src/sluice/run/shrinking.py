@@ -16,7 +16,7 @@ from sluice.run.conversation import Talk
 from sluice.run.model_call import ModelCall
 from sluice.run.parts import Parts
 from sluice.values.deltas import Delta
-from sluice.values.messages import AssistantMessage, Conversation, Reply, SystemMessage, ToolMessage, Usage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, Reply, ToolMessage, Usage, UserMessage
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, where they alone are too large
@@ -114,8 +114,7 @@ def _last_exchanges(messages: Conversation) -> int:
 
 async def _summary(talk: Talk, parts: Parts) -> tuple[str, Usage]:
     """The model's summary, or `""` for any reply that is not one."""
-    system = tuple(m for m in talk.to_send() if isinstance(m, SystemMessage))
-    conversation = (*system, *talk.messages, UserMessage(_ASK, origin="host"))
+    conversation = (*talk.to_send(extra=False), UserMessage(_ASK, origin="host"))
     request = parts.dialect.request(conversation, (), parts.options)
     call = ModelCall(
         parts.transport,
@@ -126,6 +125,7 @@ async def _summary(talk: Talk, parts: Parts) -> tuple[str, Usage]:
         clock=parts.clock,
         random=parts.random,
         sleep=parts.sleep,
+        inline=parts.inline,
     )
     answer = await call.run()
     if not isinstance(answer, Reply):

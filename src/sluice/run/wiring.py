@@ -15,6 +15,7 @@ from sluice.policy.rules import Policy, blocked_categories
 from sluice.run.agent import Agent
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
+from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
 from sluice.run.sessions import SessionJournal, data_folder, open_store
@@ -35,6 +36,7 @@ from sluice.values.messages import UserMessage
 from sluice.values.ports import Approver, Cancel, Hooks, Journal, Store, Transport
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect
+from sluice.wire.inline_calls import INLINE_FORMS
 
 _BLOCKED_WORDS: dict[Category, str] = {
     "read_only": "reading files",
@@ -45,10 +47,16 @@ _BLOCKED_WORDS: dict[Category, str] = {
 
 @asynccontextmanager
 async def open_agent(
-    settings: Settings, *, hooks: Hooks | None = None, approver: Approver | None = None, store: Store | None = None
+    settings: Settings,
+    *,
+    hooks: Hooks | None = None,
+    approver: Approver | None = None,
+    store: Store | None = None,
+    intent: bool = False,
 ) -> AsyncIterator[Agent]:
     """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
 
+    With `intent` its runs also tell what a call's arguments say while they are still being written.
     Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
     """
     async with AsyncExitStack() as stack:
@@ -70,10 +78,14 @@ async def open_agent(
         store = store or MemoryStore()
         text = prompt_text(settings, policy)
         model = model_entry(settings)
+        provider = "mock" if settings.mode == "mock" else settings.route().provider
         parts = Parts(
             transport=transport,
             dialect=find_dialect(settings),
             options=settings.model_options(),
+            provider=provider,
+            inline=find_inline(settings),
+            intent=intent,
             executor=executor,
             policy=policy,
             store=store,
@@ -90,7 +102,7 @@ async def open_agent(
             model=model,
             place=lambda: place_digest(settings.workspace, environment()),
         )
-        agent = Agent(parts, Talk(text, store, await store.history()))
+        agent = Agent(parts, Talk(text, store, await store.history(), provider))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
 
@@ -99,7 +111,8 @@ def model_entry(settings: Settings) -> ModelEntry:
     """What is known of the model: the user's own figures first, then the table's. Mocked and replayed ones have none."""
     known = UNKNOWN
     if settings.mode == "real" and settings.replay is None:
-        known = find_model(settings.model, settings.base_url)
+        way = settings.route()
+        known = find_model(way.model, way.base_url)
     return with_prices(
         known,
         window=settings.window_tokens,
@@ -133,11 +146,11 @@ def make_transport(settings: Settings) -> Transport:
 
         if settings.mock_fixture is None:
             raise ConfigurationError("mode mock needs a fixture: give --mock-fixture FILE")
-        inner = ScriptedTransport(Path(settings.mock_fixture), settings.dialect)
+        inner = ScriptedTransport(Path(settings.mock_fixture), settings.route().dialect)
     else:
         from sluice.transport.http import HttpTransport  # libcurl is not loaded where no network is wanted
 
-        http = HttpTransport(settings.base_url, settings.api_key, settings.limits)
+        http = HttpTransport(settings.route().base_url, settings.api_key, settings.limits)
         inner, secrets = http, http.secrets
     if settings.record is not None:
         from sluice.transport.cassette import RecordingTransport
@@ -223,11 +236,20 @@ def prompt_text(settings: Settings, policy: Policy) -> str:
 
 
 def find_dialect(settings: Settings) -> Dialect:
-    """The dialect by name. Raises `ConfigurationError` that names those there are."""
-    found = DIALECTS.get(settings.dialect)
+    """The dialect that requests are sent in. Raises `ConfigurationError` that names those there are."""
+    name = settings.route().dialect
+    found = DIALECTS.get(name)
     if found is None:
-        raise ConfigurationError(f"no dialect is named {settings.dialect!r}; there are: {', '.join(DIALECTS)}")
+        raise ConfigurationError(f"no dialect is named {name!r}; there are: {', '.join(DIALECTS)}")
     return found
+
+
+def find_inline(settings: Settings) -> str | None:
+    """The form of calls inside text, if the model writes them so. Raises `ConfigurationError` that names those there are."""
+    name = settings.route().inline
+    if name is not None and name not in INLINE_FORMS:
+        raise ConfigurationError(f"no form of inline calls is named {name!r}; there are: {', '.join(INLINE_FORMS)}")
+    return name
 
 
 def state_folder() -> Path:
@@ -257,6 +279,7 @@ def dry_run(settings: Settings, prompt: str) -> dict[str, Any]:
         "request": {
             "method": "POST",
             "path": request.path,
+            "address": without_password(settings.route().base_url),
             "dialect": request.dialect,
             "body": msgspec.json.decode(request.body),
         },

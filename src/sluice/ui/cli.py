@@ -180,9 +180,10 @@ def _check(settings: Settings) -> None:
     """Raises `ConfigurationError` for names and files that cannot be used, before a workspace is made (U6)."""
     import msgspec
 
-    from sluice.run.wiring import find_dialect, make_registry, make_transport
+    from sluice.run.wiring import find_dialect, find_inline, make_registry, make_transport
 
     find_dialect(settings)
+    find_inline(settings)
     make_registry(settings)
     if settings.mode == "mock" or settings.replay is not None:
         make_transport(msgspec.structs.replace(settings, record=None))  # reads the file and opens nothing
@@ -296,7 +297,7 @@ def _plain(key: str, value: Any) -> str:
         return "not set" if key == "api_key" else "none"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | dict):
         return ", ".join(value) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -13,7 +13,10 @@ ENVIRONMENT = [
     ("SLUICE_<KEY>", "any key of the config file, for example SLUICE_MODEL, SLUICE_API_KEY, SLUICE_MAX_TURNS"),
     ("NCA_<KEY>", "the same; SLUICE_<KEY> wins"),
     ("SLUICE_CONFIG, NCA_CONFIG", "the config file, if --config is not given"),
-    ("OPENAI_API_KEY", "the key, if no other is set and the address is OpenAI's own"),
+    (
+        "OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY",
+        "the key, if no other is set, each for that provider's own address only",
+    ),
     ("http_proxy, https_proxy, all_proxy, no_proxy", "proxies, as other programs read them"),
     ("NO_COLOR", "no colours"),
 ]
@@ -132,15 +135,21 @@ _APPROVALS = [
     _option("Approvals", "--allow-unsandboxed", help="Run commands also where no sandbox can be had."),
 ]
 _MODEL = [
-    _option("Model", "--model", metavar="NAME", help="Model to ask. [gpt-4o]"),
-    _option("Model", "--base-url", metavar="URL", help="Any OpenAI-compatible API. [https://api.openai.com/v1]"),
+    _option(
+        "Model",
+        "--model",
+        metavar="[PROVIDER:]NAME",
+        help="Model to ask; PROVIDER is openai, openai-chat, anthropic, gemini, ollama or one of your config. [gpt-4o]",
+    ),
+    _option("Model", "--base-url", metavar="URL", help="Address of the API. [the provider's, or OpenAI's]"),
     _option(
         "Model",
         "--api-key",
         metavar="KEY",
         help="Others on this machine can see it in the process list: rather set SLUICE_API_KEY.",
     ),
-    _option("Model", "--dialect", metavar="NAME", help="Wire format of the API. [openai_chat]"),
+    _option("Model", "--dialect", metavar="NAME", help="Wire format of the API. [the provider's, or openai_chat]"),
+    _option("Model", "--inline", metavar="FORM", help="How the model writes calls inside its text, if it does."),
     _option("Model", "--temperature", metavar="N", help="Sampling temperature; sent only if set."),
     _option("Model", "--max-output-tokens", metavar="N", help="Tokens of one reply; sent only if set."),
     _option("Model", "--system-prompt-file", metavar="FILE", help="Takes the place of the built-in system prompt."),
