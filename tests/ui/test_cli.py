@@ -44,8 +44,9 @@ class Rooms:
         self.calls: list[tuple[Any, ...]] = []
 
     @asynccontextmanager
-    async def open_agent(self, settings: Settings) -> AsyncIterator[Rooms]:
+    async def open_agent(self, settings: Settings, *, intent: bool = False) -> AsyncIterator[Rooms]:
         self.settings = settings
+        self.intent = intent
         if self.fault is not None:
             raise self.fault
         yield self
@@ -250,8 +251,9 @@ def test_approvals_are_off_unless_asked_for(run: Run, rooms: Rooms) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "stream-json"])
-def test_in_json_forms_standard_output_is_json_alone(run: Run, form: str) -> None:
+def test_in_json_forms_standard_output_is_json_alone(run: Run, rooms: Rooms, form: str) -> None:
     shown = run("-e", "x", "--api-key", KEY, "--output", form)
+    assert rooms.intent is (form == "stream-json")
     found = [json.loads(line) for line in shown.out.splitlines()]
     assert found[-1]["type"] == "run_finished"
     assert len(found) == (1 if form == "json" else 2)

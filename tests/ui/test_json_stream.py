@@ -13,7 +13,7 @@ from sluice.values.messages import Usage
 from sluice.values.notices import CallArrived, CallFinished, RunFinished, TextNotice, TurnStarted
 from sluice.values.results import ToolResult
 
-CALL = CallArrived(turn=1, position=0, id="c", tool="read", arguments='{"path":"a"}', status="whole")
+CALL = CallArrived(turn=1, position=0, arrival=0, id="c", tool="read", arguments='{"path":"a"}', status="whole")
 RESULT = CallFinished(
     turn=1, position=0, id="c", tool="read", result=ToolResult(ok=True, status="ok", tool="read"), seconds=1.5
 )

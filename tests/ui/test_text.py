@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from sluice.values.notices import (
     CallArrived,
     CallFinished,
     CallIntended,
+    CallIntent,
+    CallProgressed,
     CallStarted,
     CallWithdrawn,
     Failed,
@@ -68,7 +71,15 @@ def shown(*notices: Notice, terminal: bool = False, **more: Any) -> tuple[str, s
 
 
 def arrived(**more: Any) -> CallArrived:
-    values: dict[str, Any] = {"turn": 1, "position": 0, "id": "c", "tool": "read", "arguments": "{}", "status": "whole"}
+    values: dict[str, Any] = {
+        "turn": 1,
+        "position": 0,
+        "arrival": 0,
+        "id": "c",
+        "tool": "read",
+        "arguments": "{}",
+        "status": "whole",
+    }
     return CallArrived(**{**values, **more})
 
 
@@ -128,7 +139,7 @@ def test_a_call_that_runs_alone_is_one_line() -> None:
 def test_a_call_is_seen_when_it_starts() -> None:
     err = Screen()
     face = TextFace(Screen(), err)
-    face.show(CallIntended(turn=1, position=0, id="c", tool="read"))
+    face.show(CallIntended(turn=1, arrival=0, id="c", tool="read"))
     assert err.getvalue() == ""  # an intent has not run, and is not shown as if it had
     face.show(arrived(subject="a"))
     face.show(CallStarted(turn=1, position=0, tool="read"))
@@ -200,7 +211,7 @@ def test_waits_warnings_errors_and_shrinking_are_said() -> None:
         Warned(message="careful"),
         Failed(kind="incomplete", message="the stream ended early"),
         Summarised(before=2000, after=10),
-        CallWithdrawn(turn=1, position=0, tool="edit", reason="the reply was cut"),
+        CallWithdrawn(turn=1, arrival=0, position=0, tool="edit", reason="the reply was cut"),
         finished(outcome="incomplete", exit_code=1, message="the stream ended early"),
     )
     assert err.splitlines() == [
@@ -295,7 +306,7 @@ def test_no_field_of_any_notice_reaches_the_terminal_as_a_control(text: str, deb
         arrived(tool=text, arguments=text, subject=text),
         CallStarted(turn=1, position=0, tool=text),
         ended(result),
-        CallWithdrawn(turn=1, position=0, tool=text, reason=text),
+        CallWithdrawn(turn=1, arrival=0, position=0, tool=text, reason=text),
         Waiting(turn=1, attempt=1, seconds=0, reason=text),
         Warned(message=text),
         Failed(kind=text, message=text),
@@ -305,3 +316,67 @@ def test_no_field_of_any_notice_reaches_the_terminal_as_a_control(text: str, deb
     for written in (out, err):
         written.encode("utf-8")
         assert not set(written) & set("\x1b\x9b\x07\r\u202e\u200b\x00")
+
+
+def progress(size: int, arrival: int = 0) -> CallProgressed:
+    return CallProgressed(turn=1, arrival=arrival, tool="write", size=size, tail="x\x1b[2J", name="content")
+
+
+def row(screen: str) -> list[str]:
+    """The rows of a terminal that shows this, where a carriage return begins the row again."""
+    rows = []
+    for line in screen.split("\n"):
+        cells: list[str] = []
+        for part in line.split("\r"):
+            cells[: len(part)] = part
+        rows.append("".join(cells).rstrip())
+    return rows
+
+
+def test_a_call_that_is_being_written_is_one_line_that_grows_and_goes() -> None:
+    out, err = Screen(True), Screen(True)
+    face = TextFace(out, err, live=True)
+    face.show(TURN)
+    face.show(TextNotice(turn=1, text="I write"))
+    face.show(CallIntended(turn=1, arrival=0, id=None, tool="write"))
+    face.show(progress(9))
+    assert (out.getvalue(), row(err.getvalue())) == ("I write\n", ["… asking for write (9 bytes)"])
+    face.show(CallIntent(turn=1, arrival=0, tool="write", subject="src/app.py", category="mutating"))
+    face.show(progress(12 * 1024))
+    assert row(err.getvalue()) == ["… writing src/app.py (12 KB)"]
+    face.show(arrived(tool="write", subject="src/app.py"))
+    face.show(CallStarted(turn=1, position=0, tool="write"))
+    assert row(err.getvalue()) == ["→ write src/app.py"]
+    face.show(ended(ToolResult(ok=True, status="ok", tool="write")))
+    assert row(err.getvalue()) == ["→ write src/app.py  ✓ 0.25 s", ""]
+
+
+def test_what_was_being_written_leaves_no_trace_when_it_is_withdrawn() -> None:
+    gone = CallWithdrawn(turn=1, arrival=0, tool="write", reason="the reply was cut")
+    err = shown(TURN, progress(9), gone, terminal=True, live=True)[1]
+    assert row(err) == ["· write will not run: the reply was cut", ""]
+    assert row(shown(TURN, progress(9), terminal=True, live=True)[1]) == [""]
+
+
+def test_only_a_terminal_has_a_line_that_grows() -> None:
+    intent = CallIntent(turn=1, arrival=0, tool="write", subject="a", category="mutating")
+    assert shown(TURN, intent, progress(9)) == ("", "")
+
+
+def test_a_line_that_grows_stays_in_its_row_and_hides_nothing() -> None:
+    for subject in ("x" * 300, "漢" * 300, "a\rb\x1b[2J\n", "e\u0301" * 100):
+        for category in ("mutating", "execution"):
+            intent = CallIntent(turn=1, arrival=0, tool="t\x1b", subject=subject, category=category)
+            err = Screen(True)
+            face = TextFace(Screen(True), err, live=True)
+            for notice in (TURN, intent, progress(2000)):
+                face.show(notice)
+            written = err.getvalue().removeprefix("\r")
+            assert "\x1b" not in written
+            assert "\r" not in written
+            assert "\n" not in written
+            assert written.endswith(" (2 KB)")
+            wide = sum(
+                0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in written
+            )
+            assert wide < 80

@@ -99,7 +99,8 @@ class ModelTurns:
         if not again:
             await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
         keep = functools.partial(parts.store.delta, scope.run)
-        watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep)
+        specs = parts.executor.specs()
+        watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep, specs=specs, clock=parts.clock)
         call = ModelCall(
             parts.transport,
             parts.dialect,
@@ -112,7 +113,7 @@ class ModelTurns:
             used_ids=scope.talk.call_ids,
             intent=parts.intent,
             inline=parts.inline,
-            specs=parts.executor.specs(),
+            specs=specs,
         )
         answer: Reply | BrokenReply | None = None
         try:
@@ -191,11 +192,13 @@ class ModelTurns:
         specs = scope.parts.executor.specs()
         self.last_id = await scope.keep(message)
         self._arrived(turn, reply.tool_calls)
-        for position, call in enumerate(reply.tool_calls):
+        arrivals = reply.arrivals or range(len(reply.tool_calls))
+        for position, (arrival, call) in enumerate(zip(arrivals, reply.tool_calls, strict=True)):
             await scope.emit(
                 n.CallArrived(
                     turn=turn,
                     position=position,
+                    arrival=arrival,
                     id=call.id,
                     tool=call.name,
                     arguments=call.arguments,
@@ -205,7 +208,10 @@ class ModelTurns:
             )
             if call.status != "whole" or not whole:
                 reason = call.problem or "its reply did not arrive whole"
-                await scope.emit(n.CallWithdrawn(turn=turn, position=position, tool=call.name, reason=reason))
+                withdrawn = n.CallWithdrawn(
+                    turn=turn, arrival=arrival, tool=call.name, reason=reason, position=position
+                )
+                await scope.emit(withdrawn)
         await scope.emit(
             n.TurnFinished(
                 turn=turn, stop_reason=reply.stop_reason, usage=usage, cost=cost, tolerances=reply.tolerances

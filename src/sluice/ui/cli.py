@@ -157,8 +157,10 @@ def _run(settings: Settings, prompt: str, debug: bool) -> int:
     try:
         settings = open_workspace(settings, Path.cwd())
         require_key(settings)
-        opened = partial(open_agent, approver=_approver(settings)) if settings.ask else open_agent
-        return run_prompt(opened, settings, prompt, _face(settings))
+        wanted: dict[str, Any] = {"approver": _approver(settings)} if settings.ask else {}
+        if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
+            wanted["intent"] = True
+        return run_prompt(partial(open_agent, **wanted), settings, prompt, _face(settings))
     finally:
         stop_logging()
 
@@ -197,8 +199,13 @@ def _face(settings: Settings) -> Face:
         return JsonFace(sys.stdout.buffer)
     if settings.output == "stream-json":
         return StreamJsonFace(sys.stdout.buffer)
-    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return TextFace(sys.stdout, sys.stderr, debug=settings.debug, colour=colour)
+    colour = _is_live() and not os.environ.get("NO_COLOR")
+    return TextFace(sys.stdout, sys.stderr, debug=settings.debug, colour=colour, live=_is_live())
+
+
+def _is_live() -> bool:
+    """Whether standard error is a terminal on which a line can be written over."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @sluice.command("decode", cls=GroupedCommand)

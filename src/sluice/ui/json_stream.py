@@ -1,6 +1,8 @@
 """The faces for programs: every notice as a line of JSON, or one JSON object at the end.
 
-The notices of `sluice.values.notices` are the schema; their `v` is its version.
+The notices of `sluice.values.notices` are the schema; their `v` is its version. `stream-json` also holds those of early
+intent: `call_intended`, `call_intent`, `call_progress` and `call_withdrawn` name a call by `arrival`, and `call_arrived`
+says which `position` that is.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from typing import TextIO
 
 from sluice.ui.json_stream import as_json
@@ -11,6 +12,8 @@ from sluice.values.messages import Usage
 from sluice.values.notices import (
     CallArrived,
     CallFinished,
+    CallIntent,
+    CallProgressed,
     CallStarted,
     CallWithdrawn,
     Failed,
@@ -36,15 +39,21 @@ _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 class TextFace:
     """Shows the notices of one run to a person. `show` each notice, then `close`.
 
-    `colour` allows colours on `err`; nothing else of what it writes is a control sequence. With `debug`, reasoning is
-    shown and every notice is also written as JSON to `err`. Errors of the streams themselves pass through.
+    `colour` allows colours on `err`, and `live` a line there that is written over while a call arrives; nothing else of
+    what it writes is a control sequence. With `debug`, reasoning is shown and every notice is also written as JSON to
+    `err`. Errors of the streams themselves pass through.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, *, debug: bool = False, colour: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, debug: bool = False, colour: bool = False, live: bool = False
+    ) -> None:
         self._out = out
         self._err = err
         self._debug = debug
         self._colour = colour
+        self._live = live
+        self._live_columns = 0  # how much of the live line is to be wiped
+        self._intents: dict[tuple[int, int], str] = {}  # by arrival: what is being done
         self._same_screen = _same_place(out, err)
         self._out_open = False  # standard output stands inside a line
         self._err_open: tuple[int, int] | str | None = None  # standard error does: by which call, or by reasoning
@@ -69,6 +78,12 @@ class TextFace:
             case TurnStarted():
                 self._end_out_line()  # the reply before it may have broken inside a line
                 self._turn_said = self._turn_text = False
+                self._intents.clear()
+            case CallIntent():
+                verb = "writing" if notice.category == "mutating" else f"asking for {notice.tool}"
+                self._intents[notice.turn, notice.arrival] = f"{verb} {one_line(notice.subject, 120)}"
+            case CallProgressed():
+                self._progress(notice)
             case CallArrived() | CallStarted() | CallFinished() | CallWithdrawn():
                 self._call(notice)
             case Waiting():
@@ -122,9 +137,27 @@ class TextFace:
 
     # -- calls
 
+    def _progress(self, notice: CallProgressed) -> None:
+        """Writes over one line what is arriving; it is gone when anything else is shown."""
+        if not self._live:
+            return
+        if self._err_open != "live":
+            self._before_err_line()
+            self._live_columns = 0
+        doing = self._intents.get((notice.turn, notice.arrival), f"asking for {one_line(notice.tool, 64)}")
+        line, columns = _fitting(visible(f"… {doing}"), f" ({_size(notice.size)})", _columns_of(self._err) - 1)
+        wipe = " " * max(self._live_columns - columns, 0)
+        self._err.write(f"\r{line}{wipe}")
+        self._err.flush()
+        self._live_columns = max(columns, self._live_columns)
+        self._err_open = "live"
+
     def _call(self, notice: CallArrived | CallStarted | CallFinished | CallWithdrawn) -> None:
-        key = (notice.turn, notice.position)
         self._turn_said = True
+        if notice.position is None:  # only a withdrawn call has none
+            self._line(_DIM, f"· {one_line(notice.tool, 64)} will not run: {one_line(notice.reason)}")
+            return
+        key = (notice.turn, notice.position)
         if isinstance(notice, CallArrived):
             self._subjects[key] = one_line(notice.subject or "", 120)
             return
@@ -210,8 +243,8 @@ class TextFace:
 
     def _end_err_line(self) -> None:
         if self._err_open is not None:
+            self._err.write("\r" + " " * self._live_columns + "\r" if self._err_open == "live" else "\n")
             self._err_open = None
-            self._err.write("\n")
             self._err.flush()
 
 
@@ -224,6 +257,30 @@ def _same_place(out: TextIO, err: TextIO) -> bool:
     except (OSError, ValueError):  # a stream that is no file
         return False
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+def _columns_of(stream: TextIO) -> int:
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, 20)
+    except (OSError, ValueError):
+        return 80
+
+
+def _fitting(text: str, end: str, columns: int) -> tuple[str, int]:
+    """`text`, cut so that it and `end` stand in one row of a terminal, and how many columns both take."""
+    room, used = columns - len(end), 0
+    for at, character in enumerate(text):
+        wide = 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used + wide > room - 1:
+            text = text[:at] + "…"
+            used += 1
+            break
+        used += wide
+    return text + end, used + len(end)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1024:.0f} KB" if size >= 1024 else f"{size} bytes"
 
 
 def _ending(result: ToolResult, seconds: float) -> tuple[str, str]:

@@ -28,7 +28,8 @@ class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
 class CallOpened(msgspec.Struct, frozen=True, gc=False):
     """A call was asked for and its name is known. It has not run and may never run.
 
-    `position` is the place of the call by arrival, from 0; the same in `CallClosed`.
+    `position` is the place of the call by arrival, from 0; the same in all of its deltas, and in `Reply.arrivals`. `id`
+    is empty if the provider has given none yet.
     """
 
     position: int

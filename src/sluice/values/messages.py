@@ -137,7 +137,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     `kept` is false if the reader was told to keep no text (`keep=False`): then `text` and `reasoning` are empty.
     `refusal` is the model's own refusal where the dialect keeps it apart from text. `other_choices` is the highest
     number of a choice beside the first that was seen and not read. `blocks` holds reasoning blocks with their signatures
-    where the dialect has blocks, `native` is as in `AssistantMessage`.
+    where the dialect has blocks, `native` is as in `AssistantMessage`. `arrivals` says for each of `tool_calls` which one
+    it was by arrival, from 0: the `position` of its deltas.
     """
 
     text: str = ""
@@ -154,6 +155,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""
     blocks: tuple[Reasoning, ...] = ()
     native: str | None = None
+    arrivals: tuple[int, ...] = ()
 
     def message(self) -> AssistantMessage:
         """The reply as a message of a conversation; absent parts are absent, never empty strings."""

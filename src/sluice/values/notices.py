@@ -56,28 +56,69 @@ class ReasoningEnded(_Notice, frozen=True, tag="reasoning_ended", kw_only=True):
 
 
 class CallIntended(_Notice, frozen=True, tag="call_intended", kw_only=True):
-    """The model is asking for a call; its name is known. It has not run."""
+    """The model is asking for a call; its name is known. It has not run.
+
+    `arrival` numbers the calls of a reply from 0 as they come in; the same in every other notice of the call. (Its
+    `position` is known only when the reply is: calls may come in another order than they are numbered by the provider.)
+    `id` is `None` where the provider gives none, or gives it later.
+    """
 
     turn: int
-    position: int
-    id: str
+    arrival: int
+    id: str | None
     tool: str
+
+
+class CallIntent(_Notice, frozen=True, tag="call_intent", kw_only=True):
+    """What a call will touch is known while the rest of it is still being written. It has not run and may never run.
+
+    Only where intent is wanted. `subject` is the argument that the tool names as its subject, `category` the tool's.
+    """
+
+    turn: int
+    arrival: int
+    tool: str
+    subject: str
+    category: str
+
+
+class CallProgressed(_Notice, frozen=True, tag="call_progress", kw_only=True):
+    """A call's arguments have grown to `size` bytes. To be shown, never to be run.
+
+    Only where intent is wanted, and at most about twenty times a second for each call. `tail` is what the value of the
+    argument `name` has gained since the last such notice (`name` is empty, and `tail` too, between two values).
+    """
+
+    turn: int
+    arrival: int
+    tool: str
+    size: int
+    tail: str
+    name: str
 
 
 class CallWithdrawn(_Notice, frozen=True, tag="call_withdrawn", kw_only=True):
-    """An intended call will not run as shown: its reply was cut, failed, or is tried again."""
+    """An intended call will not run as shown: its reply was cut, failed, or is tried again.
+
+    `position` is `None` if nothing of the reply is kept.
+    """
 
     turn: int
-    position: int
+    arrival: int
     tool: str
     reason: str
+    position: int | None = None
 
 
 class CallArrived(_Notice, frozen=True, tag="call_arrived", kw_only=True):
-    """A call is complete in the stored reply. `arguments` is the raw text, `subject` what it will touch."""
+    """A call stands in the stored reply. `arguments` is the raw text, `subject` what it will touch.
+
+    `position` is its place in the reply, from 0, and what later notices name it by; `arrival` is as in `call_intended`.
+    """
 
     turn: int
     position: int
+    arrival: int
     id: str
     tool: str
     arguments: str
@@ -182,6 +223,8 @@ Notice = (
     | ReasoningNotice
     | ReasoningEnded
     | CallIntended
+    | CallIntent
+    | CallProgressed
     | CallWithdrawn
     | CallArrived
     | CallJudged

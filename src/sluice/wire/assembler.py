@@ -198,7 +198,7 @@ class CallAssembler:
         made = []
         given = {call.id for call in self.calls}
         taken: set[str] = set()
-        for call in sorted(self.calls, key=lambda c: (c.index, c.position)):
+        for call in self._in_order():
             arguments, status, problem = self.settle(call, stop_reason)
             id = call.id or f"call_{call.index}"
             fresh, n = id, 1
@@ -219,6 +219,13 @@ class CallAssembler:
                 )
             )
         return tuple(made)
+
+    def arrivals(self) -> tuple[int, ...]:
+        """The position by arrival of each of `tool_calls`."""
+        return tuple(call.position for call in self._in_order())
+
+    def _in_order(self) -> list[PartialCall]:
+        return sorted(self.calls, key=lambda c: (c.index, c.position))
 
     def fold(self) -> None:
         """Lets go of the memory that many short fragments cost."""

@@ -126,6 +126,7 @@ class ReplyState:
             refusal="".join(self.refusal),
             blocks=tuple(self.blocks),
             native=self.native,
+            arrivals=self.calls.arrivals(),
         )
 
 
