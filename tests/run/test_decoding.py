@@ -13,6 +13,7 @@ from sluice.errors import ConfigurationError
 from sluice.limits import Limits
 from sluice.run.decoding import decode_file
 from sluice.values.deltas import TextDelta
+from sluice.wire import DIALECTS
 
 
 def _file(folder: Path, body: bytes) -> str:
@@ -70,3 +71,36 @@ def test_what_cannot_be_read_or_is_no_dialect_is_the_users_to_correct(tmp_path: 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(text("hi")))))
     assert decode_file("-", "auto", 5)[1]["text"] == "hi"
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 65536])
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("openai_chat", b"".join(text("hi"))),
+        ("ollama", b'{"model":"m","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"}\n'),
+        (
+            "gemini",
+            b'data: {"candidates":[{"content":{"parts":[{"text":"hi"}],"role":"model"},"finishReason":"STOP"}]}\n\n',
+        ),
+        (
+            "anthropic_messages",
+            b'data: {"type":"message_start","message":{"id":"m","content":[]}}\n\n'
+            b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
+            b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}\n\n'
+            b'data: {"type":"content_block_stop","index":0}\n\n'
+            b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+            b'data: {"type":"message_stop"}\n\n',
+        ),
+    ],
+)
+def test_the_dialect_is_told_by_the_bytes_and_a_wrong_one_is_the_users_to_correct(
+    tmp_path: Path, chunk_bytes: int, dialect: str, body: bytes
+) -> None:
+    path = _file(tmp_path, body)
+    code, found, _ = decode_file(path, "auto", chunk_bytes)
+    assert (code, found["text"], found["dialect"]) == (0, "hi", dialect)
+    for other in DIALECTS:
+        if other != dialect:
+            with pytest.raises(ConfigurationError, match=f"look like {dialect}; use --dialect {dialect}"):
+                decode_file(path, other, chunk_bytes)

@@ -26,6 +26,7 @@ from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect, Fault, ReplyState
 from sluice.wire.inline_calls import InlineCalls, InlineReader
 from sluice.wire.ndjson import LineDecoder
+from sluice.wire.recognise import HEAD_BYTES, recognise
 from sluice.wire.sse import EventDecoder, EventTooLarge
 from sluice.wire.surrogates import storable
 
@@ -37,6 +38,7 @@ _FOLD_EVENTS = 1024  # events between two looks at how many short pieces are hel
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_OF_OTHERS = frozenset({"malformed_event", "not_a_stream", "incomplete"})  # how streams of another dialect end
 _NO_STREAM = {"sse": (b"{", b"[", b"<", _GZIP[:1]), "ndjson": (b"[", b"<", _GZIP[:1])}
 
 
@@ -79,6 +81,8 @@ class ReplyReader:
         self._decoder: EventDecoder | LineDecoder = made(self._max_event)
         self._bytes = 0
         self._fold_at = _FOLD_EVENTS
+        self._first = b""  # what came first, to tell at a fault whether it is of this dialect at all
+        self._beginning = True
         self._head: bytes | None = b""  # the first bytes, until they show whether this is a stream
         self._body: bytearray | None = None  # a body that is no stream
         self._error: StreamError | None = None
@@ -116,6 +120,9 @@ class ReplyReader:
         if over > 0:
             chunk = chunk[: len(chunk) - over]
         self._bytes += len(chunk)
+        if self._beginning:
+            self._first += chunk[: HEAD_BYTES - len(self._first)]
+            self._beginning = len(self._first) < HEAD_BYTES
         try:
             if self._head is not None:
                 chunk = self._sniff(chunk)
@@ -233,6 +240,11 @@ class ReplyReader:
     def _fail(self, fault: Fault | Bound) -> StreamError:
         if isinstance(fault, Bound):
             fault = Fault("limit", f"the reply passed a bound: {fault}", bound=fault.bound)
+        if fault.kind in _OF_OTHERS and " like " not in str(fault):
+            other = recognise(self._first)
+            if other is not None and other != self.dialect.name:
+                words = f"{fault}; the bytes look like {other}, and were read as {self.dialect.name}"
+                fault = Fault(fault.kind, words, bound=fault.bound, code=fault.code)
         partial = self._state.reply(self.dialect.name, self._keep, whole=False)
         code = storable(fault.code) if fault.code is not None else None
         self._error = StreamError(fault.kind, storable(str(fault)), partial, bound=fault.bound, code=code)

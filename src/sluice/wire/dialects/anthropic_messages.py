@@ -29,7 +29,8 @@ from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.anthropic_content import Content
 from sluice.wire.dialects.anthropic_request import request_body
 from sluice.wire.dialects.base import Fault, ReplyState
-from sluice.wire.dialects.faults import any_json, malformed, other_dialect, provider_error
+from sluice.wire.dialects.faults import any_json, malformed, provider_error
+from sluice.wire.recognise import dialect_of
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import storable
 
@@ -182,7 +183,7 @@ class MessagesReader:
 
     def _unknown(self, kind: Any, value: dict[str, Any]) -> None:
         state = self._state
-        other = None if self._begun else other_dialect(value)
+        other = None if self._begun else dialect_of(value)
         if other is not None:
             raise Fault(
                 "malformed_event", f"event {state.events} is no event of anthropic_messages; it looks like {other}"

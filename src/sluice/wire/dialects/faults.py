@@ -72,18 +72,3 @@ def any_json(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return data[:_MAX_WORDS].decode("utf-8", "replace")
-
-
-def other_dialect(event: dict[str, Any]) -> str | None:
-    """The dialect that an event looks like, for a reader to whom it says nothing."""
-    kind = event.get("type")
-    if isinstance(kind, str):
-        if kind.startswith("response."):
-            return "openai_responses"
-        if kind in ("message_start", "content_block_start", "content_block_delta", "ping"):
-            return "anthropic_messages"
-    if "choices" in event:
-        return "openai_chat"
-    if "candidates" in event or "promptFeedback" in event:
-        return "gemini"
-    return "ollama" if "done" in event and "model" in event else None

@@ -29,11 +29,12 @@ from sluice.values.messages import Conversation, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.assembler import PartialCall
 from sluice.wire.dialects.base import Fault, ReplyState
-from sluice.wire.dialects.faults import malformed, other_dialect, provider_error
+from sluice.wire.dialects.faults import malformed, provider_error
 from sluice.wire.dialects.gemini_chunks import Counts, as_written, decode_text, whole, word_of
 from sluice.wire.dialects.gemini_parts import Parts
 from sluice.wire.dialects.gemini_request import path_of, request_body
 from sluice.wire.dialects.whole_arguments import arguments_text
+from sluice.wire.recognise import dialect_of
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import Halves, is_torn, storable
 
@@ -174,7 +175,7 @@ class GeminiReader:
     def _chunk(self, value: dict[str, Any], data: bytes, out: list[Delta]) -> None:
         state = self._state
         if value.keys().isdisjoint(_MEMBERS):
-            other = None if self._begun else other_dialect(value)
+            other = None if self._begun else dialect_of(value)
             if other is not None:
                 raise malformed(state.events, data, f"is no event of gemini; it looks like {other}")
             state.tolerate("unknown_event")

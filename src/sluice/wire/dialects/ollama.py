@@ -19,9 +19,10 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import ReplyState
-from sluice.wire.dialects.faults import malformed, other_dialect, provider_error
+from sluice.wire.dialects.faults import malformed, provider_error
 from sluice.wire.dialects.ollama_request import request_body
 from sluice.wire.dialects.whole_arguments import arguments_text
+from sluice.wire.recognise import dialect_of
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import Halves, is_torn, storable
 
@@ -133,7 +134,7 @@ class OllamaReader:
     def _line(self, value: dict[str, Any], data: bytes, out: list[Delta]) -> None:
         state = self._state
         if value.keys().isdisjoint(_MEMBERS):
-            other = None if self._begun else other_dialect(value)
+            other = None if self._begun else dialect_of(value)
             if other is not None:
                 raise malformed(state.events, data, f"is no line of ollama; it looks like {other}")
             state.tolerate("unknown_line")

@@ -28,10 +28,11 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import ReplyState
-from sluice.wire.dialects.faults import any_json, malformed, other_dialect, provider_error
+from sluice.wire.dialects.faults import any_json, malformed, provider_error
 from sluice.wire.dialects.responses_items import Item, id_of, index_of, part_of, usage_of
 from sluice.wire.dialects.responses_output import OutputItems
 from sluice.wire.dialects.responses_request import request_body
+from sluice.wire.recognise import dialect_of
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import Halves, is_torn, storable
 
@@ -171,14 +172,14 @@ class ResponsesReader:
         if name is not None and name.startswith("response."):
             self._state.tolerate("type_from_event_name")
             return name
-        other = other_dialect(event)
+        other = dialect_of(event)
         raise malformed(self._state.events, data, f"has no type{f' and looks like {other}' if other else ''}")
 
     def _begin(self, kind: str, event: dict[str, Any], data: bytes) -> None:
         """The first event: whether this is our dialect at all, and whether it starts as documented."""
         self._created = True
         if not kind.startswith("response."):
-            other = other_dialect(event)
+            other = dialect_of(event)
             if other is not None:
                 raise malformed(self._state.events, data, f"is none of this dialect and looks like {other}")
         if kind not in ("response.created", "response.queued", "response.in_progress"):
