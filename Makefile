@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check bench faults faults-long clean
+.PHONY: demo test check bench faults faults-long conformance clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -26,6 +26,10 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/program.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
+
+# Every recorded body of up to 8 KB, cut in two at every place, in every dialect: about an hour.
+conformance: $(VENV)/dev.stamp
+	SLUICE_CONFORMANCE=all $(BIN)/python -m pytest -q -n 2 tests/wire/test_two_way_splits.py $(ARGS)
 
 # Harm to sessions: about 5 minutes, and about half an hour.
 faults: $(VENV)/dev.stamp
