@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check bench faults faults-long conformance clean
+.PHONY: demo test check bench faults faults-long conformance fuzz bench-peers clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -24,12 +24,37 @@ check: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/program.py
+	$(BIN)/python bench/transport.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
 
-# Every recorded body of up to 8 KB, cut in two at every place, in every dialect: about an hour.
+# Every recorded body of up to 8 KB, cut in two at every place, in every dialect: about five minutes.
 conformance: $(VENV)/dev.stamp
 	SLUICE_CONFORMANCE=all $(BIN)/python -m pytest -q -n 2 tests/wire/test_two_way_splits.py $(ARGS)
+
+# Coverage-guided fuzzing of the dry core, with a fuzzer of its own (Linux): SECONDS for each of seven targets.
+SECONDS ?= 30
+fuzz: .venv-fuzz/made.stamp
+	@.venv-fuzz/bin/python fuzz/seeds.py .venv-fuzz/seeds
+	@for target in sse scanner openai_chat anthropic_messages openai_responses gemini ollama; do \
+	  echo "$$target"; mkdir -p .venv-fuzz/found/$$target; \
+	  .venv-fuzz/bin/python fuzz/fuzz.py $$target -max_total_time=$(SECONDS) -max_len=3000 -timeout=10 -verbosity=0 \
+	    -artifact_prefix=.venv-fuzz/$$target- .venv-fuzz/found/$$target .venv-fuzz/seeds/$$target || exit 1; \
+	done
+
+.venv-fuzz/made.stamp: pyproject.toml
+	@$(PYTHON) -m venv .venv-fuzz
+	@.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check atheris==3.0.0 -e .
+	@touch $@
+
+# The same bytes through what a user would take instead, in an environment of its own; not in CI.
+bench-peers: .venv-peers/made.stamp
+	.venv-peers/bin/python bench/peers.py
+
+.venv-peers/made.stamp: pyproject.toml
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check openai anthropic httpx-sse -e .
+	@touch $@
 
 # Harm to sessions: about 5 minutes, and about half an hour.
 faults: $(VENV)/dev.stamp
@@ -39,7 +64,7 @@ faults-long: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 5000 $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(MODEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(MODEL) .venv-fuzz .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

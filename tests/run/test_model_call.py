@@ -10,7 +10,7 @@ from run_world import DONE, Answer, FakeClock, FakeTransport, Gate, World, calls
 
 from sluice.errors import TransportError
 from sluice.limits import Limits
-from sluice.run.model_call import BrokenReply, ModelCall
+from sluice.run.model_call import FEED_BYTES, BrokenReply, ModelCall
 from sluice.values import notices as n
 from sluice.values.deltas import Delta, TextDelta
 from sluice.values.messages import Reply
@@ -263,3 +263,21 @@ def test_in_a_run_a_call_announced_and_lost_is_withdrawn() -> None:
     assert any(isinstance(x, n.CallIntended) for x in notices)
     assert any(isinstance(x, n.CallWithdrawn) for x in notices)
     assert world.tools.ran == []
+
+
+def test_a_large_read_is_shown_in_parts_and_nothing_of_it_is_lost() -> None:
+    body = b"".join(event({"content": f"{at:04d}" * 100}) for at in range(200)) + b"".join(text(""))
+    assert len(body) > 3 * FEED_BYTES
+    reads = []
+
+    class Counting(Watcher):
+        async def deltas(self, deltas: list[Delta]) -> None:
+            reads.append(len(deltas))
+            await super().deltas(deltas)
+
+    played = Played([body], watcher=Counting())
+    answer = played.run()
+    assert isinstance(answer, Reply)
+    assert answer.text == played.watcher.text == "".join(f"{at:04d}" * 100 for at in range(200))
+    assert len(reads) > 2
+    assert max(reads) < 150

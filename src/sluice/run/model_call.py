@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from sluice.errors import StreamError, TransportError
-from sluice.limits import Limits
+from sluice.limits import KIB, Limits
 from sluice.transport.retry import next_wait
 from sluice.transport.status import error_of, is_success
 from sluice.values.calls import ToolSpec
@@ -23,6 +23,8 @@ from sluice.values.requests import Request
 from sluice.wire import ReplyReader
 from sluice.wire.dialects.base import Dialect
 from sluice.wire.dialects.faults import any_json, provider_error
+
+FEED_BYTES = 32 * KIB  # read at a time: what is in them is shown well under a millisecond after they came
 
 
 class ReplyWatcher(Protocol):
@@ -128,8 +130,8 @@ class ModelCall:
                 if not chunk:
                     break
                 before = reader.events
-                deltas = reader.feed(chunk)
-                await self._show(deltas)
+                for start in range(0, len(chunk), FEED_BYTES):
+                    await self._show(reader.feed(chunk[start : start + FEED_BYTES]))
                 if reader.events != before:
                     alive = self._clock.monotonic_ns()
                 elif self._clock.monotonic_ns() - alive > self._limits.keepalive_seconds * 1e9:

@@ -1,0 +1,87 @@
+"""What a reply costs from socket to message, through our own transport over loopback: CPU of this process alone.
+
+    python bench/transport.py
+
+Burst: the server sends the whole body at once. It is a process of its own and is not counted. The last column is the wall
+time from the return of a read to its first deltas (99th of 100).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sluice.run.model_call import FEED_BYTES
+from sluice.transport.http import HttpTransport
+from sluice.values.messages import UserMessage
+from sluice.values.requests import ModelOptions
+from sluice.wire import DIALECTS, ReplyReader
+from workloads import messages_text, text_stream
+
+ROUNDS = 9
+EVENTS = 20_000
+STREAMS = {"openai_chat": text_stream, "anthropic_messages": messages_text}
+TARGETS = {"openai_chat": 5.2, "anthropic_messages": 5.0}  # µs an event
+
+
+@contextmanager
+def served(body: bytes) -> Iterator[str]:
+    """The address of a replay server, in a process of its own, that answers with this body for ever."""
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        file = Path(folder) / "body.sse"
+        file.write_bytes(body)
+        command = [sys.executable, "-m", "sluice", "replay-server", str(file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            try:
+                yield server.stdout.readline().split()[-1]
+            finally:
+                server.terminate()
+
+
+async def measured(url: str, dialect: str) -> tuple[float, list[float]]:
+    """CPU seconds of one reply, and the delay of each read that gave deltas, in seconds."""
+    made = DIALECTS[dialect].request((UserMessage("go"),), (), ModelOptions(model="m"))
+    transport = HttpTransport(f"{url}/v1", "key")
+    delays = []
+    try:
+        began = time.process_time()
+        exchange = await transport.send(made)
+        reader = ReplyReader(dialect)
+        while not reader.ended and (chunk := await exchange.read()):
+            came = time.perf_counter()
+            for start in range(0, len(chunk), FEED_BYTES):  # as a run does
+                if reader.feed(chunk[start : start + FEED_BYTES]) and not start:
+                    delays.append(time.perf_counter() - came)
+        reply = reader.close()
+        spent = time.process_time() - began
+        await exchange.close()
+    finally:
+        await transport.close()
+    if len(reply.text) < EVENTS:
+        raise SystemExit("the reply is not what was served")
+    return spent, delays
+
+
+def main() -> None:
+    """Prints a table."""
+    print("| stream, burst over loopback | µs an event | target | first deltas, ms (p99) |")
+    print("|---|---|---|---|")
+    for dialect, make in STREAMS.items():
+        with served(b"".join(make(EVENTS))) as url:
+            runs = [asyncio.run(measured(url, dialect)) for _ in range(ROUNDS + 1)][1:]
+        cost = statistics.median(spent for spent, _ in runs) / EVENTS * 1e6
+        delays = sorted(delay for _, found in runs for delay in found)
+        late = delays[int(len(delays) * 0.99)] * 1e3
+        print(f"| {dialect}, {EVENTS:,} text events | {cost:.2f} | {TARGETS[dialect]} | {late:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
