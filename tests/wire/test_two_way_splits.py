@@ -1,7 +1,7 @@
 """Every recorded body of up to 8 KB, cut in two at every place: one answer (W2).
 
-All of it is `make conformance`, about three million readings in five minutes; the suite takes a sample, the same for the same seed
-(`SLUICE_SPLIT_SEED`).
+All of it is `make conformance`, about three million readings in five minutes; the suite takes a sample, the same for the
+same seed (`SLUICE_SPLIT_SEED`).
 """
 
 from __future__ import annotations
