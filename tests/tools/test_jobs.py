@@ -139,3 +139,88 @@ def test_a_command_that_cannot_run_is_told(bench: Any) -> None:
         assert (job.running, job.problem) == (False, "no such thing")
 
     asyncio.run(main())
+
+
+def moved_after(bench: Any, **arguments: Any) -> tuple[Any, list[Any]]:
+    """What a call answers whose command is moved once it has printed, and what was read of the job afterwards."""
+    context = bench.context
+    read: list[Any] = []
+
+    async def go(call: Any) -> None:
+        running = asyncio.ensure_future(call(bash, **arguments))
+        async with asyncio.timeout(20):
+            while not (bench.root / "begun").exists():
+                await asyncio.sleep(0.005)
+        assert context.jobs.in_front == arguments["command"]
+        assert context.jobs.to_background() == "job:1"
+        assert context.jobs.to_background() is None  # once
+        read.append(await running)
+        assert context.jobs.in_front is None
+        (bench.root / "go").touch()
+        read.append(await until(call, "exited with status 5"))
+
+    talk(bench, go)
+    return read[0], read[1:]
+
+
+UNTIL_GO = "echo one; touch begun; until [ -e go ]; do read -t 0.01 <> <(:); done; echo two; exit 5"
+
+
+def test_a_running_command_is_moved_to_the_background(bench: Any) -> None:
+    answered, later = moved_after(bench, command=UNTIL_GO)
+    assert (answered.ok, answered.status, answered.facts["job"]) == (True, "ok", "job:1")
+    assert answered.content.startswith("one\n[the user moved it to the background: job:1;")
+    assert "two" in later[0].content
+    assert "one" not in later[0].content  # what the call has shown is not new
+
+
+def test_a_moved_command_has_no_timeout_and_no_caller_any_more(bench: Any) -> None:
+    """The call's time is over and its cancel is set while the job still runs."""
+    wish = asyncio.Event()
+    bench.context.cancel = wish
+
+    async def go(call: Any) -> None:
+        running = asyncio.ensure_future(call(bash, command=UNTIL_GO, timeout_ms=1500))
+        while not (bench.root / "begun").exists():
+            await asyncio.sleep(0.005)
+        assert bench.context.jobs.to_background() == "job:1"
+        await running
+        wish.set()
+        await asyncio.sleep(1.6)  # what is tested is that a time passes without effect
+        assert bench.context.jobs.get("job:1").running
+        assert "job:1 stopped" in (await call(job_stop, job="job:1")).content
+
+    talk(bench, go)
+
+
+def test_nothing_is_moved_where_nothing_waits_or_all_places_are_taken(bench: Any) -> None:
+    async def main() -> None:
+        jobs = Jobs(Limits(max_jobs=1))
+        assert jobs.to_background() is None
+        await jobs.start("a", _ends, 0)
+        wish = asyncio.Event()
+        front = asyncio.ensure_future(jobs.wait_for("b", _ends, lambda data: None, 100, wish))
+        await asyncio.sleep(0)
+        assert jobs.in_front is None
+        assert jobs.to_background() is None
+        wish.set()
+        ran = await front
+        assert isinstance(ran, Ran)
+        assert ran.ended.cancelled
+        await jobs.end_all()
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_itself_cancelled_leaves_nothing_in_front(bench: Any) -> None:
+    async def main() -> None:
+        jobs = Jobs()
+        front = asyncio.ensure_future(jobs.wait_for("b", _ends, lambda data: None, 100, asyncio.Event()))
+        await asyncio.sleep(0)
+        assert jobs.in_front == "b"
+        front.cancel()
+        await asyncio.wait({front})
+        assert jobs.in_front is None
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())

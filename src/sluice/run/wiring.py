@@ -97,6 +97,8 @@ async def open_agent(
             hooks=hooks or NoHooks(),
             approver=approver,
             end_jobs=jobs.end_all,
+            in_front=lambda: jobs.in_front,
+            to_background=jobs.to_background,
             news=[*news, *unpriced(settings, model)],
             window_tokens=model.window,
             model=model,

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from sluice.limits import Limits
-from sluice.tools.jobs import TooManyJobsError
+from sluice.tools.jobs import Job, TooManyJobsError
 from sluice.tools.output import Bounded, HeadTail, clipped
 from sluice.tools.process import Ended, Reader, environment, run_command
 from sluice.tools.registry import Tool, ToolContext
@@ -87,11 +87,17 @@ async def _in_front(arguments: BashArguments, argv: Sequence[str], context: Tool
         spill=context.spill,
         max_spill_bytes=limits.max_spill_bytes,
     )
+
+    async def begin(output: Reader, cancel: Cancel) -> Ran:
+        return await _run(argv, context, _JOB_SECONDS, output, cancel)
+
     try:
-        ran = await _run(argv, context, seconds, collector.feed, context.cancel)
+        ran = await context.jobs.wait_for(arguments.command, begin, collector.feed, seconds, context.cancel)
         shown = collector.finish()
     finally:
         collector.close()
+    if isinstance(ran, Job):
+        return _moved(ran, shown)
     return _result(ran, shown, seconds, limits, boxed=context.sandbox is not None)
 
 
@@ -115,6 +121,17 @@ async def _in_background(arguments: BashArguments, argv: Sequence[str], context:
     if not job.running:
         content = f"{job.name} was started and has ended already; read what it printed with job_read"
     return ToolResult(ok=True, status="ok", tool=NAME, content=content, facts={"job": job.name})
+
+
+def _moved(job: Job, shown: Bounded) -> ToolResult:
+    told = f"[the user moved it to the background: {job.name}; read on with job_read, end it with job_stop]"
+    facts: dict[str, Any] = {"job": job.name, "moved": True, "output_bytes": shown.total_bytes}
+    if shown.handle is not None:
+        facts["handle"] = shown.handle
+    text = shown.text.removesuffix("\n") if shown.text else "(no output yet)"
+    return ToolResult(
+        ok=True, status="ok", tool=NAME, content=f"{text}\n{told}", truncated=shown.truncated, facts=facts
+    )
 
 
 async def _run(argv: Sequence[str], context: ToolContext, seconds: float, output: Reader, cancel: Cancel) -> Ran:
