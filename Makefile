@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check bench faults faults-long conformance fuzz bench-peers clean
+.PHONY: demo test check docs bench faults faults-long conformance fuzz bench-peers clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -20,6 +20,10 @@ check: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) -q tests/test_rooms.py
+
+# The documentation, into build/site. Its drawings need Graphviz.
+docs: $(VENV)/dev.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/wire.py
