@@ -30,7 +30,9 @@ NOT_LOADED = {"canonical", "next", "prev", "alternate"}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it. Every broken link, anchor, quote or drawing ends the build."""
     if shutil.which("dot") is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("NOT CHECKED: the drawings need Graphviz (package graphviz)")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            "NOT CHECKED: the drawings need Graphviz (package graphviz)"
+        )
     out = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
