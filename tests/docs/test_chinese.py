@@ -20,7 +20,6 @@ def digest(page: Path) -> str:
 
 def shape(text: str) -> dict[str, object]:
     """What must be the same in both languages: headings by level, rows of tables, commands, quotes, and code."""
-    text = re.sub(r"^<!-- english: .*-->\n", "", text)
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     return {
@@ -41,7 +40,7 @@ def test_start_here_and_the_whole_book_are_there_in_chinese() -> None:
 @pytest.mark.parametrize(("english", "chinese"), PAIRS, ids=lambda page: page.name)
 def test_a_chinese_page_is_of_the_present_english_one(english: Path, chinese: Path) -> None:
     text = chinese.read_text("utf-8")
-    found = re.match(r"<!-- english: (\w+) -->\n", text)
+    found = re.search(r"\n<!-- english: (\w+) -->\n$", text)
     assert found is not None
     assert found[1] == digest(english), (
         f"{english.name} has changed: bring {chinese.relative_to(ROOT)} in step, then write english: {digest(english)}"
