@@ -43,6 +43,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_seconds: float | None = None  # seconds a run may take
     max_cost: float | None = None  # US dollars a run may cost; what has no known price does not count
     max_tokens_total: int | None = None  # tokens of all requests and replies of a run, cached ones included
+    max_images: int = 20  # images in one prompt; each is sent again with every request of the session
+    max_image_bytes: int = 5 * MIB  # bytes of one image file; a provider refuses more
     max_calls_per_minute: int | None = None  # started calls of one category in 60 s
 
     # -- tools: the seed's numbers (P4)

@@ -34,6 +34,11 @@ class Agent:
         self._inbox = Inbox()
         self._now: tuple[Carrier, Outlet, asyncio.Task[None]] | None = None
 
+    @property
+    def session(self) -> str:
+        """The id of the stored session; empty for one that nobody can come back to."""
+        return self._parts.store.session
+
     async def run(self, prompt: str | UserMessage) -> AsyncGenerator[n.Notice, None]:
         """Answers one prompt; yields notices in order, the last of them `RunFinished`, exactly once.
 

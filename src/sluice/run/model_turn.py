@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from sluice.run.images import overweight
 from sluice.run.model_call import BrokenReply, ModelCall
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.run.shrinking import shrink
@@ -51,10 +52,13 @@ class ModelTurns:
         scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
 
     def _make_request(self) -> int:
-        """Builds the request of this turn from the conversation as it stands; returns its size in bytes."""
-        parts = self._scope.parts
-        self._request = parts.dialect.request(self._scope.talk.to_send(), parts.executor.specs(), parts.options)
-        return len(self._request.body)
+        """Builds the request of this turn from the conversation as it stands; returns its size in bytes.
+
+        An image counts for what it takes of the context, not for its file.
+        """
+        parts, conversation = self._scope.parts, self._scope.talk.to_send()
+        self._request = parts.dialect.request(conversation, parts.executor.specs(), parts.options)
+        return len(self._request.body) - overweight(conversation)
 
     async def summarise(self, command: f.Summarise) -> None:
         """Shrinks the context."""
