@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sluice"
 
 DRY = ("wire", "turn", "policy", "values", "limits.py", "errors.py")
-PROCESS_OWNERS = ("tools/process.py", "tools/keeper_program.py", "testing/")
+PROCESS_OWNERS = ("tools/process.py", "tools/keeper_program.py", "tools/listener_program.py", "testing/")
 PRINT_OWNERS = ("ui/", "testing/")
 SPAWNING = re.compile(
     r"(asyncio\.create_subprocess_\w+|os\.(system|popen|fork\w*|exec\w+|spawn\w+|posix_spawn\w*)|pty\.\w+|"
@@ -102,21 +102,39 @@ def test_the_exported_names_are_these() -> None:
     """A name is a promise: adding or dropping one is done on purpose, here as well."""
     assert set(sluice.__all__) == {
         "Agent",
+        "Approver",
         "ArgumentsError",
         "AuditError",
+        "CallFinished",
+        "CallStarted",
+        "Cancel",
         "ConfigurationError",
+        "Hooks",
         "InternalError",
         "Limits",
+        "MemoryStore",
         "NoHooks",
-        "Parts",
+        "Notice",
+        "OwnTool",
+        "Policy",
         "RegistrationError",
+        "Rule",
+        "RunFinished",
         "Settings",
         "SluiceError",
+        "Store",
+        "StoreError",
         "StreamError",
+        "TextNotice",
+        "ToolResult",
+        "ToolSpec",
+        "Transport",
         "TransportError",
+        "UserMessage",
         "__version__",
         "open_agent",
         "run_once",
+        "tool",
     }
     assert {
         "ReplyReader",

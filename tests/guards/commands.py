@@ -20,7 +20,22 @@ TOOLS = "src/sluice/tools/"
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place, tests to run)
 GUARDS = {
-    "no network": (TOOLS + "bubblewrap.py", '*(() if network else ("--unshare-net",)),', "", "listening_port"),
+    "no network": (TOOLS + "bubblewrap.py", '*(("--unshare-net",) if network == "none" else ()),', "", "listening_port"),
+    "no network but a door": (TOOLS + "bubblewrap.py", '*(("--unshare-net",) if network == "door" else ()),', "", "nothing_directly"),
+    "listed hosts": (TOOLS + "host_proxy.py", "if not any(host.covers(request.name, request.port) for host in self._hosts):", "if False:", "another_is_not"),
+    "public addresses": (TOOLS + "host_proxy.py", "if not all_public(found):", "if False:", "this_machine or name_service"),
+    "all of them public": (TOOLS + "allowed_hosts.py", "bool(found) and all(", "bool(found) and any(", "not_public"),
+    "a cloud's own": (TOOLS + "allowed_hosts.py", "if any(address in network for network in _NOT_PUBLIC):", "if False:", "not_public"),
+    "carried addresses": (TOOLS + "allowed_hosts.py", "            if address in network:", "            if False:", "not_public"),
+    "pinned addresses": (TOOLS + "host_proxy.py", "if name not in self._pinned:", "if True:", "looked_up_once"),
+    "numbers for names": (TOOLS + "allowed_hosts.py", "if _NUMBER.fullmatch(labels[-1]):", "if False:", "single_reading"),
+    "one request": (TOOLS + "proxy_request.py", 'return b"\\r\\n".join([*lines, b"connection: close", b"", b""])', 'return b"\\r\\n".join([*lines, b"", b""])', "written_anew"),
+    "only its body": (TOOLS + "host_proxy.py", "idle, request.body_bytes)", "idle, None)", "second_request"),
+    "one length": (TOOLS + "proxy_request.py", 'names.count(b"content-length") > 1 or ', "", "two_ways"),
+    "no chunks": (TOOLS + "proxy_request.py", 'if b"transfer-encoding" in names:', "if False:", "two_ways"),
+    "count of connections": (TOOLS + "host_proxy.py", "if self._open >= MAX_CONNECTIONS:", "if False:", "bounds_of_heads"),
+    "time of a head": (TOOLS + "host_proxy.py", "async with asyncio.timeout(HEAD_SECONDS):", "if True:", "bounds_of_heads"),
+    "door shut": (TOOLS + "host_proxy.py", "                task.cancel()\n", "                pass\n", "door_that_shuts"),
     "read-only root": (TOOLS + "bubblewrap.py", '*("--ro-bind", "/", "/", "--dev"', '*("--bind", "/", "/", "--dev"', "of_the_system"),
     "hidden places": (TOOLS + "bubblewrap.py", "words += _hide(path)\n            if os", "pass\n            if os", "keys_home"),
     "process numbers": (TOOLS + "bubblewrap.py", '"--unshare-pid", ', "", "tree_lives_on or out_of_reach"),
@@ -81,6 +96,7 @@ def main() -> int:
                     tests,
                     "tests/tools/test_sandbox.py",
                     "tests/tools/test_jobs.py",
+                    *(f"tests/tools/test_{name}.py" for name in ("allowed_hosts", "proxy_request", "host_proxy")),
                 ]
                 done = subprocess.run(
                     words,

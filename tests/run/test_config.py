@@ -200,6 +200,8 @@ def test_the_project_never_sets_addresses_keys_approvals_or_modes(tmp_path: Path
         "output": '"json"',
         "dialect": '"x"',
         "tool_choice": '"bash_execute_safe"',
+        "allow_network": "true",
+        "allow_host": '["evil.example"]',
     }
     project(tmp_path, "\n".join(f"{key} = {value}" for key, value in lines.items()))
     found = loaded(tmp_path)
@@ -207,6 +209,24 @@ def test_the_project_never_sets_addresses_keys_approvals_or_modes(tmp_path: Path
     (warning,) = found.warnings
     assert all(key in warning for key in lines)
     assert "sk-evil" not in warning
+
+
+def test_hosts_are_listed_by_flag_variable_and_file_in_one_spelling(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.toml", 'allow_host = ["PyPI.org", "10.0.0.5:8080", "pypi.org."]')
+    assert loaded(tmp_path, {"config": str(file)}).settings.allow_host == ("pypi.org", "10.0.0.5:8080")
+    assert loaded(tmp_path, {"allow_host": ("A.b:1", "::1")}).settings.allow_host == ("a.b:1", "[::1]")
+    assert loaded(tmp_path, environ={"SLUICE_ALLOW_HOST": "a.b, c.d"}).settings.allow_host == ("a.b", "c.d")
+    assert loaded(tmp_path, environ={"SLUICE_ALLOW_HOST": ""}).settings.allow_host == ()
+    both = loaded(tmp_path, {"allow_host": "a.b", "allow_network": True})
+    assert any("no effect beside allow_network" in warning for warning in both.warnings)
+
+
+@pytest.mark.parametrize(
+    "bad", ["*.a.b", "http://a.b", "a b", "127.1", ["a.b", 5], 7, ",".join(f"h{n}.a" for n in range(257))]
+)
+def test_what_is_no_host_stops_the_start(tmp_path: Path, bad: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"allow[-_]host.*hosts separated by commas"):
+        loaded(tmp_path, {"allow_host": bad})
 
 
 def test_only_keys_that_can_narrow_are_open_to_the_project() -> None:

@@ -421,6 +421,7 @@ def test_help_names_every_flag_variable_and_exit_code(run: Run) -> None:
         "-e, --execute",
         "-w, --workspace",
         "--allow-mutating-tools",
+        "--allow-host",
         "--max-total-tool-calls",
         "SLUICE_<KEY>",
         "NCA_<KEY>",

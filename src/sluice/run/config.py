@@ -42,17 +42,19 @@ def load(
     cwd: Path,
     user_config: Path | None = None,
     pairs: Sequence[str] = (),
+    given_as: str = "flag --",
 ) -> Loaded:
     """Puts the configuration together from all sources and checks it.
 
     `flags` maps keys, and `config`, to values (`None` is not given); `pairs` are `key=value` texts of `--set`.
-    `user_config` is the user's own config file, which may be absent. Relative paths start at `cwd`.
+    `user_config` is the user's own config file, which may be absent. Relative paths start at `cwd`. `given_as` stands
+    before a flag's name in messages.
     Raises `ConfigurationError` for anything unusable. Reads files; writes nothing.
     """
     warnings: list[str] = []
     file = _named_file(flags, environ, cwd, user_config)
     low: Found = {} if file is None else _from_file(file, warnings)
-    layers = [low, _from_environment(environ, warnings), _from_flags(flags, pairs)]
+    layers = [low, _from_environment(environ, warnings), _from_flags(flags, pairs, given_as)]
     workspace = _path(cwd, {**low, **layers[1], **layers[2]}.get("workspace", (".", ""))[0])
     layers[0] = _narrowed(low, workspace / PROJECT_FILE, file, warnings)
     found = _of_one_provider(layers)
@@ -194,7 +196,7 @@ def _from_environment(environ: Mapping[str, str], warnings: list[str]) -> Found:
     return found
 
 
-def _from_flags(flags: Mapping[str, object], pairs: Sequence[str]) -> Found:
+def _from_flags(flags: Mapping[str, object], pairs: Sequence[str], given_as: str) -> Found:
     found: Found = {}
     for pair in pairs:
         written, equals, raw = pair.partition("=")
@@ -207,7 +209,7 @@ def _from_flags(flags: Mapping[str, object], pairs: Sequence[str]) -> Found:
     for name, value in flags.items():
         if value is None or name == "config":
             continue
-        origin = "flag --" + name.replace("_", "-")
+        origin = given_as + (name.replace("_", "-") if given_as.endswith("-") else name)
         found[name] = (_parsed(keys()[name], value, origin), origin)
     return found
 
@@ -295,6 +297,8 @@ def _settings(found: Found, file: str | None) -> Settings:
 def _check(settings: Settings, warnings: list[str]) -> None:
     if settings.rules.broken is not None:
         warnings.append(f"the rules cannot be used, so every tool is denied: {settings.rules.broken}")
+    if settings.allow_network and settings.allow_host:
+        warnings.append("allow_host has no effect beside allow_network, which lets commands reach every host")
     if settings.mode == "mock" and not settings.mock_fixture and not settings.replay:
         raise ConfigurationError("mode mock needs a fixture: add --mock-fixture FILE")
     if settings.mock_fixture and settings.mode != "mock":

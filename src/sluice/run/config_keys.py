@@ -28,6 +28,7 @@ Kind = Literal[
     "path",
     "switch",
     "names",
+    "hosts",
     "choice",
     "count",
     "bytes",
@@ -83,6 +84,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             "path": "a path",
             "switch": "true or false",
             "names": "names separated by commas",
+            "hosts": "hosts separated by commas, each as in pypi.org, pypi.org:443 or 10.0.0.5:8080, without wildcards",
             "choice": " or ".join(self.choices),
             "count": f"a whole number of at least {self._least()}",
             "bytes": f"a size of at least {self._least()} such as 65536, 64KiB or 1MiB",
@@ -102,7 +104,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             return _NUMBERS_OFF
         if self.kind == "switch":
             return frozenset({"", "none"})
-        return frozenset() if self.kind == "names" else frozenset({""})
+        return frozenset() if self.kind in ("names", "hosts") else frozenset({""})
 
     def parse(self, raw: object) -> Any:
         """The value that `raw` (text, or a TOML value) stands for. Raises `ValueError` if it stands for none."""
@@ -178,6 +180,19 @@ def _names(_key: Key, raw: object) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) if len(names) == len(parts) else None
 
 
+def _hosts(_key: Key, raw: object) -> tuple[str, ...] | None:
+    from sluice.tools.allowed_hosts import MAX_HOSTS, parse_host  # wanted by few
+
+    parts = raw.split(",") if isinstance(raw, str) else list(raw) if isinstance(raw, list | tuple) else None
+    if parts is None or not all(isinstance(part, str) for part in parts):
+        return None
+    try:
+        hosts = [str(parse_host(part)) for part in parts if part.strip()]
+    except ValueError:
+        return None
+    return tuple(dict.fromkeys(hosts)) if len(hosts) <= MAX_HOSTS else None
+
+
 def _choice(key: Key, raw: object) -> str | None:
     value = raw.strip().lower() if isinstance(raw, str) else None
     return value if value in key.choices else None
@@ -245,6 +260,7 @@ _READERS: dict[Kind, typing.Callable[[Key, object], Any]] = {
     "path": _path,
     "switch": _switch,
     "names": _names,
+    "hosts": _hosts,
     "choice": _choice,
     "count": _count,
     "bytes": _bytes,
@@ -290,6 +306,7 @@ def keys() -> dict[str, Key]:
         Key(name="sandbox", kind="choice", default="auto", choices=("auto", "off")),
         Key(name="allow_unsandboxed", kind="switch", default=False),
         Key(name="allow_network", kind="switch", default=False),
+        Key(name="allow_host", kind="hosts", default=()),
         Key(name="tools", kind="names", optional=True, narrowing="fewer"),
         Key(name="exclude_tools", kind="names", default=(), narrowing="more"),
         Key(name="no_tools", kind="switch", default=False, narrowing="on"),

@@ -54,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Literal["auto", "off"] = "auto"
     allow_unsandboxed: bool = False
     allow_network: bool = False
+    allow_host: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     no_tools: bool = False

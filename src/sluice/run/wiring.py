@@ -12,6 +12,7 @@ import msgspec
 
 from sluice.errors import ConfigurationError
 from sluice.policy.rules import Policy, blocked_categories
+from sluice.run import system_prompt as prompts
 from sluice.run.agent import Agent
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
@@ -19,14 +20,14 @@ from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
 from sluice.run.sessions import SessionJournal, data_folder, open_store
-from sluice.run.system_prompt import system_prompt
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
+from sluice.tools.allowed_hosts import parse_host
 from sluice.tools.builtin import default_tools
 from sluice.tools.jobs import Jobs
 from sluice.tools.process import environment
-from sluice.tools.registry import Executor, Registry, ToolContext
+from sluice.tools.registry import Executor, Registry, Tool, ToolContext
 from sluice.tools.sandbox import Sandbox
 from sluice.tools.seen import SeenFiles
 from sluice.tools.spill import Spill
@@ -53,16 +54,23 @@ async def open_agent(
     approver: Approver | None = None,
     store: Store | None = None,
     intent: bool = False,
+    policy: Policy | None = None,
+    transport: Transport | None = None,
+    tools: Sequence[Tool] = (),
+    system_prompt: str | None = None,
+    news: Sequence[str] = (),
 ) -> AsyncIterator[Agent]:
     """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
 
+    What is given beside the settings takes the place of what they would make, and is not closed: `store`, `policy`,
+    `transport`, the words of `system_prompt`. `tools` are offered besides the built-in ones, `news` told by the first run.
     With `intent` its runs also tell what a call's arguments say while they are still being written.
     Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
     """
     async with AsyncExitStack() as stack:
-        transport = make_transport(settings)
-        stack.push_async_callback(transport.close)
-        news: list[str] = []
+        if transport is None:
+            transport = make_transport(settings)
+            stack.push_async_callback(transport.close)
         journal, seen = None, SeenFiles()
         if store is None and (opening := await open_store(settings)) is not None:
             kept = opening.store
@@ -70,13 +78,13 @@ async def open_agent(
             seen = SeenFiles(await kept.seen_files())
             kept.seen = seen.digests
             journal = SessionJournal(BlobJournal(str(state_folder()), settings.workspace), kept)
-            store, news = kept, list(opening.news)
-        _workspace, seen, executor, jobs = open_tools(settings, stack, journal=journal, seen=seen)
-        policy = make_policy(settings, ask=approver is not None)
+            store, news = kept, [*news, *opening.news]
+        _workspace, seen, executor, jobs = open_tools(settings, stack, journal=journal, seen=seen, own=tools)
+        policy = policy or make_policy(settings, ask=approver is not None)
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
         store = store or MemoryStore()
-        text = prompt_text(settings, policy)
+        text = system_prompt if system_prompt is not None else prompt_text(settings, policy)
         model = model_entry(settings)
         provider = "mock" if settings.mode == "mock" else settings.route().provider
         parts = Parts(
@@ -162,9 +170,14 @@ def make_transport(settings: Settings) -> Transport:
 
 
 def open_tools(
-    settings: Settings, stack: AsyncExitStack, *, journal: Journal | None = None, seen: SeenFiles | None = None
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    journal: Journal | None = None,
+    seen: SeenFiles | None = None,
+    own: Sequence[Tool] = (),
 ) -> tuple[Workspace, SeenFiles, Executor, Jobs]:
-    """The workspace, what the session has seen of it, the executor over the offered tools, and its jobs.
+    """The workspace, what the session has seen of it, the executor over the offered tools (`own` besides), and its jobs.
 
     `journal` and `seen` are those of a stored session; by default pre-images are kept and nothing has been seen.
     """
@@ -173,12 +186,13 @@ def open_tools(
     spill = stack.enter_context(Spill())
     seen = seen or SeenFiles()
     journal = journal or BlobJournal(str(state_folder()), settings.workspace)
-    registry = make_registry(settings)
+    registry = make_registry(settings, own)
     sandbox = Sandbox(
         settings.workspace,
         mode=settings.sandbox,
         unsandboxed=settings.allow_unsandboxed,
         network=settings.allow_network,
+        hosts=[parse_host(text) for text in settings.allow_host],
         private=[*private, *config_folders()],
         limits=settings.limits,
     )
@@ -201,9 +215,13 @@ def open_tools(
     return workspace, seen, Executor(registry, context), jobs
 
 
-def make_registry(settings: Settings) -> Registry:
-    """The tools that these settings offer. Raises `ConfigurationError` for a name in `tools` that is no tool."""
-    registry = Registry(default_tools(), limits=settings.limits)
+def make_registry(settings: Settings, own: Sequence[Tool] = ()) -> Registry:
+    """The tools that these settings offer of the built-in and the `own` ones.
+
+    Raises `ConfigurationError` for a name in `tools` that is no tool, `RegistrationError` for an own tool that breaks a
+    rule of the registry (a name that is taken).
+    """
+    registry = Registry((*default_tools(), *own), limits=settings.limits)
     for name in (*(settings.tools or ()), *settings.exclude_tools):
         if registry.tool(name) is None:
             raise ConfigurationError(f"no tool is named {name!r}; there are: {', '.join(registry.names())}")
@@ -234,7 +252,9 @@ def prompt_text(settings: Settings, policy: Policy) -> str:
     """The system prompt of a run with these settings."""
     blocked = [_BLOCKED_WORDS[category] for category in blocked_categories(policy)]
     today = date.today()
-    return system_prompt(workspace=settings.workspace, today=today, blocked=blocked, file=settings.system_prompt_file)
+    return prompts.system_prompt(
+        workspace=settings.workspace, today=today, blocked=blocked, file=settings.system_prompt_file
+    )
 
 
 def find_dialect(settings: Settings) -> Dialect:

@@ -174,7 +174,7 @@ TOOL = Tool(
     timeout_seconds=lambda limits: max(limits.max_command_seconds, limits.command_seconds) + _END_SECONDS,
 )
 
-_STATUS_BYTES = 768  # kept free for the lines that say how the command ended
+_STATUS_BYTES = 1024  # kept free for the lines that say how the command ended
 
 
 def _no_sandbox(why: str) -> ToolResult:
@@ -220,6 +220,9 @@ def _result(ran: Ran, shown: Bounded, seconds: float, limits: Limits, *, boxed: 
         lines.append(f"[{ended.left_running} processes it had left running were ended]")
     if ran.planted:
         lines.append(_planted_line(ran.planted))
+    if ran.refused:
+        shown_hosts = clipped(", ".join(ran.refused), 200)
+        lines.append(f"[hosts that it may not reach, and the user could allow with --allow-host: {shown_hosts}]")
     if error is not None:
         lines.append(f"[{error.message}]")
     facts: dict[str, Any] = {
@@ -229,6 +232,8 @@ def _result(ran: Ran, shown: Bounded, seconds: float, limits: Limits, *, boxed: 
     }
     if ran.planted:
         facts["new_repositories"] = list(ran.planted)
+    if ran.refused:
+        facts["refused_hosts"] = list(ran.refused)
     if shown.handle is not None:
         facts["handle"] = shown.handle
     return ToolResult(

@@ -15,9 +15,13 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from sluice.limits import Limits
 from sluice.tools.sandbox_places import Places
+
+Network = Literal["none", "door", "all"]
+"""What a command reaches: nothing; the door that was opened in a network of its own; whatever the machine does."""
 
 _RESERVED_PIDS = 300  # numbers below this are not used again after the first round
 _PRIVATE_PID_MAX = (6, 14)  # Linux: before it, the file below is the whole machine's, and must not be written
@@ -50,8 +54,8 @@ def bounds_processes() -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= _PRIVATE_PID_MAX
 
 
-def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool) -> list[str]:
-    """The outer layer and what runs between the two; the inner layer's words follow it.
+def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool, network: Network = "all") -> list[str]:
+    """The outer layer and what runs between the two; the inner layer's words follow it, after those of a door.
 
     Only `root` keeps rights between the layers: bubblewrap refuses to start with them for any other user, whom the plain
     limit on processes binds, which root is exempt from.
@@ -60,6 +64,7 @@ def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool) -> 
     return [
         *(program, "--unshare-user", "--unshare-pid", "--die-with-parent"),
         *(("--cap-add", "ALL") if root else ()),
+        *(("--unshare-net",) if network == "door" else ()),
         *("--dev-bind", "/", "/", "--proc", "/proc", "--json-status-fd", str(status_fd), "--"),
         *("/bin/sh", "-c", _BETWEEN, "sluice", str(pid_max), str(limits.max_command_processes)),
         str(limits.max_command_memory_bytes // 1024),
@@ -68,12 +73,12 @@ def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool) -> 
     ]
 
 
-def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home: str, network: bool) -> list[str]:
+def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home: str, network: Network) -> list[str]:
     """The inner layer: everything readable, then what is hidden, then the workspace, then what stays as it is in it."""
     words = [
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--cap-drop", "ALL"),
-        *(() if network else ("--unshare-net",)),
+        *(("--unshare-net",) if network == "none" else ()),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
     ]
     workspace = places.workspace
@@ -89,7 +94,7 @@ def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home
             words += ["--bind", source, os.path.realpath(target)]
     for folder in (*places.readable, *_SYSTEM_FOLDERS):
         words += ["--ro-bind-try", folder, folder]
-    if network:
+    if network == "all":
         words += _name_service(closed)
     words += ["--bind-fd", str(folder_fd), workspace]
     for folder in sorted(places.pinned):  # outer folders first: a later mount would cover an earlier one below it

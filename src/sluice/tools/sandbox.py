@@ -7,14 +7,10 @@ Where neither works, nothing runs, unless the user has said that commands may ru
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
-import json
 import os
-import signal
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,16 +18,19 @@ from typing import Literal
 from sluice.errors import SluiceError
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.tools import keeper
-from sluice.tools.bubblewrap import find_bubblewrap, inner_words, outer_words
+from sluice.tools.allowed_hosts import Host
+from sluice.tools.bubblewrap import Network, find_bubblewrap, inner_words, outer_words
+from sluice.tools.host_proxy import Door, HostProxy
+from sluice.tools.private_folders import make_private_folders, remove_folder
 from sluice.tools.process import Ended, Reader, environment, run_command, succeeds
 from sluice.tools.sandbox_places import Places, UnprotectableError, find_places, planted
+from sluice.tools.sandbox_status import all_gone, read_status, status_pipe
 from sluice.values.ports import Cancel
 
 Mode = Literal["auto", "off"]
 Kind = Literal["bubblewrap", "landlock", "none", "off"]
 
 _TRY_SECONDS = 10.0  # for the first try of a sandbox; a busy machine has been seen to take one
-_GONE_SECONDS = 1.0  # the kernel's time to end what lived beside a killed first process
 _MESSAGE_BYTES = 400  # shown of what bubblewrap said
 
 HOW_TO_ALLOW = (
@@ -46,10 +45,14 @@ class SandboxError(SluiceError):
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, and what it may have planted: repositories that were not there before, by relative path."""
+    """How a command ended, and what it may have planted: repositories that were not there before, by relative path.
+
+    `refused` are hosts that it asked for and may not reach, some of them.
+    """
 
     ended: Ended
     planted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -66,7 +69,8 @@ class Sandbox:
 
     `private` are paths no command may see (state, configuration with keys). With mode `off`, or with `unsandboxed` where
     the machine gives no sandbox, commands run as the user and their tree is held all the same; only a user's own words
-    set either. `kind` spares the try of the machine.
+    set either. `kind` spares the try of the machine. `hosts` can be reached without `network`, in bubblewrap only: a
+    sandbox of another kind keeps them shut.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Sandbox:
         mode: Mode = "auto",
         unsandboxed: bool = False,
         network: bool = False,
+        hosts: Sequence[Host] = (),
         private: Sequence[str] = (),
         limits: Limits = DEFAULT_LIMITS,
         kind: Kind | None = None,
@@ -83,7 +88,8 @@ class Sandbox:
         self._workspace = os.path.realpath(workspace)
         self._mode = mode
         self._unsandboxed = unsandboxed
-        self._network = network
+        self._network: Network = "all" if network else "door" if hosts else "none"
+        self._proxy = HostProxy(hosts)
         self._private = tuple(private)
         self._limits = limits
         self._kind = kind
@@ -131,17 +137,20 @@ class Sandbox:
                 raise SandboxError(f"{error}; no command is run") from None
             places = Places(self._workspace)
         bounds = _Bounds(timeout, output, cancel, drain_seconds, max_output_bytes)
-        with contextlib.ExitStack() as stack:
+        refused: list[str] = []
+        async with contextlib.AsyncExitStack() as stack:
             if kind == "bubblewrap":
-                ended = await self._in_bubblewrap(argv, folder, env, bounds, places, stack)
+                door = await stack.enter_async_context(self._proxy.door()) if self._network == "door" else None
+                ended = await self._in_bubblewrap(argv, folder, env, bounds, places, stack, door)
+                refused = door.refused if door is not None else []
             else:
                 ended = await self._in_keeper(argv, folder, env, bounds, places, stack)
-        return Ran(ended, () if kind == "off" else tuple(planted(places)))
+        return Ran(ended, () if kind == "off" else tuple(planted(places)), tuple(refused))
 
     def close(self) -> None:
         """Removes the private folders with what commands left in them. Calling it twice is fine."""
         if self._temp is not None:
-            _remove(self._temp)
+            remove_folder(self._temp)
             self._temp = None
 
     async def _in_bubblewrap(
@@ -151,25 +160,27 @@ class Sandbox:
         env: Mapping[str, str],
         bounds: _Bounds,
         places: Places,
-        stack: contextlib.ExitStack,
+        stack: contextlib.AsyncExitStack,
+        door: Door | None,
     ) -> Ended:
         program = find_bubblewrap()
         assert program is not None
         temp = self._private_folders()
         home = _real_home(env, temp)
         stack.callback(self._give_back, self._hold_absent(places))
-        outer_read, outer_write = _pipe(stack)
-        inner_read, inner_write = _pipe(stack)
+        outer_read, outer_write = status_pipe(stack)
+        inner_read, inner_write = status_pipe(stack)
         words = inner_words(program, places, folder_fd=folder, temp=temp, home=home, network=self._network)
         words_fd = os.memfd_create("sluice", os.MFD_CLOEXEC)
         stack.callback(os.close, words_fd)
         os.write(words_fd, b"\0".join(map(os.fsencode, words)) + b"\0")
         os.lseek(words_fd, 0, os.SEEK_SET)
+        outer = outer_words(program, self._limits, outer_write, root=os.geteuid() == 0, network=self._network)
         inner = [program, "--json-status-fd", str(inner_write), "--args", str(words_fd), "--"]
         said = _Beginning(bounds.output)
         try:
             ended = await run_command(
-                [*outer_words(program, self._limits, outer_write, root=os.geteuid() == 0), *inner, *argv],
+                [*outer, *(door.words() if door is not None else ()), *inner, *argv],
                 cwd="/",
                 env={**env, "HOME": home, "TMPDIR": "/tmp"},  # noqa: S108 - the private one, by its name inside
                 timeout=bounds.timeout,
@@ -179,11 +190,11 @@ class Sandbox:
                 drain_seconds=bounds.drain_seconds,
                 sweep=False,
                 hold="leader",
-                pass_fds=(outer_write, inner_write, words_fd, folder),
+                pass_fds=(outer_write, inner_write, words_fd, folder, *((door.child,) if door is not None else ())),
             )
         finally:
-            await _gone(_status(outer_read))
-        status = _status(inner_read)
+            await all_gone(read_status(outer_read))
+        status = read_status(inner_read)
         whole = not (ended.timed_out or ended.cancelled or ended.overflowed or ended.stopped)
         begun = "child-pid" in status and "bwrap:" not in said.text()
         if whole and "exit-code" not in status and not begun:
@@ -197,9 +208,9 @@ class Sandbox:
         env: Mapping[str, str],
         bounds: _Bounds,
         places: Places,
-        stack: contextlib.ExitStack,
+        stack: contextlib.AsyncExitStack,
     ) -> Ended:
-        status_read, status_write = _pipe(stack)
+        status_read, status_write = status_pipe(stack)
         own: dict[str, str] = {}
         order = keeper.Order(parent=os.getpid(), status_fd=status_write, folder_fd=folder)
         if self.kind == "landlock":
@@ -211,7 +222,7 @@ class Sandbox:
                     [*places.hidden, os.path.dirname(temp)], [self._workspace, temp, *places.readable]
                 ),
                 writable=(self._workspace, temp),
-                network=self._network,
+                network=self._network == "all",
                 limits=keeper.kernel_limits(self._limits),
             )
         words_fd = os.memfd_create("sluice", os.MFD_CLOEXEC)
@@ -230,7 +241,7 @@ class Sandbox:
             hold="reaper",
             pass_fds=(status_write, words_fd, folder),
         )
-        status = _status(status_read)
+        status = read_status(status_read)
         problem = status.get("problem")
         if isinstance(problem, str):
             raise SandboxError(f"the sandbox could not be set up, no command was run: {problem}")
@@ -246,9 +257,7 @@ class Sandbox:
 
     def _private_folders(self) -> str:
         if self._temp is None:
-            self._temp = tempfile.mkdtemp(prefix="sluice-box-")
-            os.mkdir(f"{self._temp}/temp", 0o700)
-            os.mkdir(f"{self._temp}/home", 0o700)
+            self._temp = make_private_folders()
         return self._temp
 
     def _hold_absent(self, places: Places) -> list[str]:
@@ -311,72 +320,3 @@ class _Beginning:
 
 def _real_home(env: Mapping[str, str], temp: str) -> str:
     return os.path.realpath(env.get("HOME") or f"{temp}/home")
-
-
-def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
-    read_end, write_end = os.pipe()
-    stack.callback(os.close, read_end)
-    stack.callback(os.close, write_end)
-    os.set_blocking(read_end, False)
-    return read_end, write_end
-
-
-def _status(read_end: int) -> dict[str, object]:
-    """All that was said on a status pipe so far, as one mapping."""
-    said = b""
-    with contextlib.suppress(BlockingIOError):
-        while piece := os.read(read_end, 4096):
-            said += piece
-    found: dict[str, object] = {}
-    for line in said.splitlines():
-        with contextlib.suppress(ValueError):
-            found.update(json.loads(line))
-    return found
-
-
-async def _gone(status: Mapping[str, object]) -> None:
-    """Returns once the first process of a namespace has ended, and with it everything in that namespace."""
-    pid, namespace = status.get("child-pid"), status.get("pid-namespace")
-    if not isinstance(pid, int):
-        return  # it never began
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        with contextlib.suppress(OSError):  # it is ending already
-            if os.readlink(f"/proc/{pid}/ns/pid") != f"pid:[{namespace}]":
-                return  # the number has gone to another process
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        loop = asyncio.get_running_loop()
-        gone = asyncio.Event()
-        loop.add_reader(pidfd, gone.set)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_GONE_SECONDS):
-                    await gone.wait()
-        finally:
-            loop.remove_reader(pidfd)
-    finally:
-        os.close(pidfd)
-
-
-def _remove(folder: str) -> None:
-    """Removes a folder whatever lies in it: each inner folder is first moved up, so depth needs neither stack nor path."""
-    moved = 0
-    waiting = [folder]
-    while waiting:
-        current = waiting.pop()
-        with contextlib.suppress(OSError):
-            os.chmod(current, 0o700)  # a command may have closed it to itself
-        with contextlib.suppress(OSError), os.scandir(current) as entries:
-            for entry in list(entries):
-                with contextlib.suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        moved += 1
-                        os.rename(entry.path, f"{folder}.{moved}")
-                        waiting.append(f"{folder}.{moved}")
-                    else:
-                        os.unlink(entry.path)
-        with contextlib.suppress(OSError):
-            os.rmdir(current)

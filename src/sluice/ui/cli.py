@@ -37,7 +37,7 @@ class Invocation:
 
     def add(self, flags: dict[str, Any], pairs: Sequence[str]) -> None:
         """Takes flags over; those of a subcommand win over those before it."""
-        self.flags.update({name: value for name, value in flags.items() if value is not None})
+        self.flags.update({name: value for name, value in flags.items() if value is not None and value != ()})
         self.pairs = (*self.pairs, *pairs)
         self.debug = self.debug or bool(self.flags.get("debug"))
 

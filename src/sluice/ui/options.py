@@ -132,6 +132,13 @@ _APPROVALS = [
     _option("Approvals", "--allow-execution-tools", help="Let tools run commands, in a sandbox."),
     _option("Approvals", "--ask", help="Ask on the terminal for what is not allowed."),
     _option("Approvals", "--allow-network", help="Let commands reach the network."),
+    _option(
+        "Approvals",
+        "--allow-host",
+        metavar="NAME[:PORT]",
+        many=True,
+        help="Let commands reach this host, by HTTP and HTTPS; may be given more than once.",
+    ),
     _option("Approvals", "--allow-unsandboxed", help="Run commands also where no sandbox can be had."),
 ]
 _MODEL = [
