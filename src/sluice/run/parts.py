@@ -41,7 +41,10 @@ class RandomIds:
 
 
 class NoHooks:
-    """Implements `values.ports.Hooks` by doing nothing; derive from it and override what you need."""
+    """Implements `values.ports.Hooks` by doing nothing; derive from it and override what you need.
+
+    A hook that waits is cancelled when the run is stopped.
+    """
 
     async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
         """See `Hooks.prepare_turn`."""

@@ -14,7 +14,8 @@ class MemoryStore:
     """Implements `values.ports.Store`; nothing outlives the process.
 
     `rows` keeps, in order, what was stored, as (what, run, detail): tests and embedders may look at it. Deltas and
-    notices are not kept: nobody could come back for them. `session` is empty: there is nothing to continue.
+    notices are not kept: nobody could come back for them. `session` is empty: there is nothing to continue. What breaks
+    the order of a run raises `StoreError`. Nothing waits, so being cancelled takes nothing back.
     """
 
     session = ""

@@ -187,14 +187,18 @@ class Approver(Protocol):
     """A person who can be asked. `None` in place of an approver means nobody: ask is then deny."""
 
     async def ask(self, spec: ToolSpec, arguments: str, reason: str) -> tuple[bool, str]:
-        """Whether the person allows this very call, and the word they add for the model (may be empty)."""
+        """Whether the person allows this very call, and the word they add for the model (may be empty).
+
+        Raising is a no. Cancelled when the run is stopped: the question is taken back.
+        """
         ...
 
 
 class Hooks(Protocol):
     """Places around the loop where an embedder may look, add, or stop (L6).
 
-    A hook that raises stops what it guards: `call` raising refuses that call, any other ends the run as failed.
+    A hook that raises stops what it guards: `call` raising refuses that call, any other ends the run as failed. One that
+    waits is cancelled when the run is stopped.
     """
 
     async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:

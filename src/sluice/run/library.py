@@ -1,0 +1,268 @@
+"""The agent for programs: `Agent`, as `sluice` exports it.
+
+It reads no config file of the user's and none of their variables but those that hold a key: what a program does must not
+depend on who runs it. A workspace's own `.sluice/config.toml` still narrows what is allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+
+from sluice.errors import ConfigurationError, InternalError
+from sluice.limits import DEFAULT_LIMITS, Limits
+from sluice.policy.rules import Policy, Rules
+from sluice.run.agent import Agent as Loop
+from sluice.run.config import load, open_workspace, require_key
+from sluice.run.images import with_images
+from sluice.run.own_tools import OwnTool
+from sluice.run.sessions import IN_MEMORY
+from sluice.run.settings import Settings
+from sluice.run.wiring import make_policy, open_agent
+from sluice.session.memory import MemoryStore
+from sluice.session.wish import Wish
+from sluice.values.messages import UserMessage
+from sluice.values.notices import Notice, RunFinished
+from sluice.values.ports import Approver, Hooks, Store, Transport
+
+
+class Agent:
+    """An agent over one workspace, and one conversation with it.
+
+        async with Agent(workspace=".", model="anthropic:claude-sonnet-4-5") as agent:
+            async for notice in agent.run("What does this project do?"):
+                ...
+
+    or, without an event loop, `Agent(...).run_sync("…").text`.
+
+    `workspace` is the folder that tools work in, made if absent. `model` is `provider:name`, or a bare name that is asked
+    for over Chat Completions at `base_url`. The key is `api_key`, or stands in `SLUICE_API_KEY` or the provider's own
+    variable. `policy` says what is allowed; by default reading only. With an `approver`, what is not allowed is asked.
+
+    `tools` are functions made by `sluice.tool`; `builtin_tools` is `False` for none of the others, or the names of those
+    to offer. `system_prompt` takes the place of the built-in words. `limits` bound a run. `hooks` look at it, add to it or
+    stop it. `intent` also tells what a call will touch while it is still being written.
+
+    `store` keeps the conversation; by default it is kept as the program `sluice` keeps its own, in a file for each
+    workspace in the user's data folder, and `session_store` is another file, or `":memory:"` for nothing on disk. `resume`
+    is the id of a stored session, or `"last"`. `transport` answers in place of HTTP. A store and a transport that were
+    given are not closed.
+
+    `settings` is for all else: `Agent(settings=Settings(…))` takes them as they are, and what is given beside them wins.
+
+    Making an agent does nothing. Entering it raises `ConfigurationError` for what cannot be used (one line that says what
+    and why), and `RegistrationError` for a tool that breaks a rule; nothing has been sent then. Leaving it ends what still
+    runs, and returns when that is stored. It can be entered again, one after the other: the conversation goes on.
+    """
+
+    def __init__(
+        self,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        model: str | None = None,
+        policy: Policy | None = None,
+        tools: Sequence[OwnTool[..., Any]] = (),
+        builtin_tools: bool | Sequence[str] = True,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        limits: Limits | None = None,
+        hooks: Hooks | None = None,
+        approver: Approver | None = None,
+        store: Store | None = None,
+        session_store: str | os.PathLike[str] | None = None,
+        resume: str | None = None,
+        transport: Transport | None = None,
+        intent: bool = False,
+        settings: Settings | None = None,
+    ) -> None:
+        self._given = _given(workspace, model, base_url, api_key, session_store)
+        self._base = settings
+        self._policy = policy
+        self._tools = tuple(one.declared() for one in tools)
+        self._builtin_tools = builtin_tools if isinstance(builtin_tools, bool) else tuple(builtin_tools)
+        self._system_prompt = system_prompt
+        self._limits = limits
+        self._hooks = hooks
+        self._approver = approver
+        self._store = store
+        self._resume = resume
+        self._transport = transport
+        self._intent = intent
+        self._open: tuple[AsyncExitStack, Loop] | None = None
+        self._in_force = DEFAULT_LIMITS  # those of the agent that is open
+
+    # -- opening
+
+    async def __aenter__(self) -> Self:
+        """Opens it; see the class for what is raised, and `RuntimeError` if it is open already."""
+        if self._open is not None:
+            raise RuntimeError("this agent is open already")
+        settings, news = self._settings()
+        if self._transport is None:
+            require_key(settings)
+        store = self._store
+        if store is None and settings.session_store == IN_MEMORY and settings.session.how == "new":
+            store = self._store = MemoryStore()
+        policy = make_policy(settings, ask=self._approver is not None)
+        if self._policy is not None and not self._policy.spare_read_only:
+            policy = msgspec.structs.replace(policy, spare_read_only=False)
+        async with AsyncExitStack() as stack:
+            loop = await stack.enter_async_context(
+                open_agent(
+                    settings,
+                    hooks=self._hooks,
+                    approver=self._approver,
+                    store=store,
+                    intent=self._intent,
+                    policy=policy,
+                    transport=self._transport,
+                    tools=self._tools,
+                    system_prompt=self._system_prompt,
+                    news=news,
+                )
+            )
+            if store is None:
+                self._resume = loop.session or self._resume
+            self._open = stack.pop_all(), loop
+            self._in_force = settings.limits
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends what still runs and closes what was opened."""
+        stack, _loop = self._opened()
+        self._open = None
+        await stack.__aexit__(kind, error, trace)
+
+    def _opened(self) -> tuple[AsyncExitStack, Loop]:
+        if self._open is None:
+            raise RuntimeError("this agent is not open: use it inside `async with Agent(…) as agent:`")
+        return self._open
+
+    def _settings(self) -> tuple[Settings, list[str]]:
+        """What the arguments come to, the workspace made; and the lines that a person should read."""
+        news: list[str] = []
+        if self._base is not None:
+            given = {name: value for name, value in self._given.items() if value is not None}
+            settings = msgspec.structs.replace(self._base, **given)
+        else:
+            flags = {**self._given, **_changed(self._limits)}
+            variables = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
+            loaded = load(flags, variables, cwd=Path.cwd(), given_as="argument ")
+            settings, news = loaded.settings, loaded.warnings
+        if self._base is not None and self._limits is not None:
+            settings = msgspec.structs.replace(settings, limits=self._limits)
+        if self._store is not None and self._resume is not None:
+            raise ConfigurationError("resume names a session on disk, and another store was given")
+        settings = _allowed(settings, self._policy, self._approver)
+        if self._builtin_tools is not True:
+            chosen = self._builtin_tools or ()
+            own = tuple(one.name for one in self._tools)
+            settings = msgspec.structs.replace(settings, tools=(*chosen, *own))
+        if self._resume is not None:
+            wish = Wish(how="continue") if self._resume == "last" else Wish(how="resume", id=self._resume)
+            settings = msgspec.structs.replace(settings, session=wish)
+        return open_workspace(settings, Path.cwd()), news
+
+    # -- working
+
+    @property
+    def session(self) -> str:
+        """The id of the stored session, to come back with `resume`; empty before it is open, and for one in memory."""
+        return "" if self._open is None else self._open[1].session
+
+    def run(
+        self, prompt: str | UserMessage, *, images: Sequence[str | os.PathLike[str]] = ()
+    ) -> AsyncGenerator[Notice, None]:
+        """Answers one prompt: an iterator of notices in order, the last of them `RunFinished`, exactly once.
+
+        `images` are files to be shown to the model. For what a model, a tool or a server did it never raises: the outcome
+        of `RunFinished` says it. Closing the iterator early, or being cancelled in it, stops the run; tools are ended and
+        what happened is stored before that returns. A second run waits for the first. Raises `RuntimeError` if the agent
+        is not open, `ConfigurationError` for an image that cannot be used.
+        """
+        _stack, loop = self._opened()
+        return loop.run(with_images(prompt, images, self._in_force) if images else prompt)
+
+    def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
+        """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""
+        if self._open is not None:
+            self._open[1].cancel(reason)
+
+    def run_sync(
+        self,
+        prompt: str | UserMessage,
+        *,
+        images: Sequence[str | os.PathLike[str]] = (),
+        watch: Callable[[Notice], None] | None = None,
+    ) -> RunFinished:
+        """Opens the agent, answers one prompt in an event loop of its own, closes it, and returns the last notice.
+
+        `watch` sees every notice in order. A later call goes on with the conversation. Raises what entering raises, and
+        what `watch` raises, after the run has been stopped and stored; a key press (`KeyboardInterrupt`) does the same.
+        Raises `RuntimeError` inside a running event loop, and while the agent is open.
+        """
+        if self._open is not None:
+            raise RuntimeError("this agent is open: use `run` inside it, and `run_sync` on one that is not")
+
+        async def once() -> RunFinished:
+            async with self, aclosing(self.run(prompt, images=images)) as notices:
+                async for notice in notices:
+                    if watch is not None:
+                        watch(notice)
+                    if isinstance(notice, RunFinished):
+                        return notice
+            raise InternalError("the run ended without its last notice")
+
+        work = once()
+        try:
+            return asyncio.run(work)
+        finally:
+            work.close()  # where a running loop refused it
+
+
+def _given(
+    workspace: str | os.PathLike[str] | None,
+    model: str | None,
+    base_url: str | None,
+    api_key: str | None,
+    session_store: str | os.PathLike[str] | None,
+) -> dict[str, Any]:
+    return {
+        "workspace": None if workspace is None else os.fspath(workspace),
+        "model": model,
+        "base_url": base_url,
+        "api_key": api_key,
+        "session_store": None if session_store is None else os.fspath(session_store),
+    }
+
+
+def _changed(limits: Limits | None) -> dict[str, Any]:
+    """The limits that are not the defaults: a workspace's file may still lower the others."""
+    if limits is None:
+        return {}
+    changed = {name: (getattr(limits, name), getattr(DEFAULT_LIMITS, name)) for name in limits.__struct_fields__}
+    return {name: "none" if value is None else value for name, (value, usual) in changed.items() if value != usual}
+
+
+def _allowed(settings: Settings, policy: Policy | None, approver: Approver | None) -> Settings:
+    if policy is None:
+        return settings
+    if policy.ask and approver is None:
+        raise ConfigurationError("the policy asks a person, and nobody can be asked: give an approver")
+    rules = Rules((*policy.rules, *settings.rules.rules), policy.broken or settings.rules.broken)
+    return msgspec.structs.replace(
+        settings,
+        allow_mutating_tools=policy.allow_mutating_tools,
+        allow_execution_tools=policy.allow_execution_tools,
+        rules=rules,
+    )
