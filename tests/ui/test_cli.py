@@ -192,7 +192,7 @@ def test_a_prompt_that_is_empty_or_no_text_is_a_usage_error(run: Run, rooms: Roo
 
 
 def test_a_prompt_without_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluice.ui.cli.MAX_PROMPT_BYTES", 10)
+    monkeypatch.setattr("sluice.ui.one_run.MAX_PROMPT_BYTES", 10)
     assert "larger than 10 bytes" in run(stdin=b"x" * 11).err
 
 
