@@ -27,6 +27,7 @@ from sluice.values.notices import (
     ReasoningNotice,
     RunFinished,
     RunStarted,
+    Steered,
     Summarised,
     TextNotice,
     TurnFinished,
@@ -211,6 +212,7 @@ def test_waits_warnings_errors_and_shrinking_are_said() -> None:
         Warned(message="careful"),
         Failed(kind="incomplete", message="the stream ended early"),
         Summarised(before=2000, after=10),
+        Steered(turn=2, text="look at b\x1b first", message_id="s@4"),
         CallWithdrawn(turn=1, arrival=0, position=0, tool="edit", reason="the reply was cut"),
         finished(outcome="incomplete", exit_code=1, message="the stream ended early"),
     )
@@ -219,6 +221,7 @@ def test_waits_warnings_errors_and_shrinking_are_said() -> None:
         "warning: careful",
         "error: the stream ended early",
         "· context shrunk from 2,000 to 10 bytes",
+        "» look at b␛ first",
         "· edit will not run: the reply was cut",
         "✗ incomplete · 1 turn · 0 calls · 1,200 tokens in, 5 out · 0.0 s",  # the error is not said twice
     ]

@@ -11,10 +11,11 @@ from typing import Literal
 
 from sluice.run.commands import Carrier, never_began
 from sluice.run.conversation import Talk
-from sluice.run.execution import Execution
+from sluice.run.execution import Execution, Rates
 from sluice.run.inbox import Inbox
 from sluice.run.outlet import Outlet
 from sluice.run.parts import Parts
+from sluice.run.steering import SteeringTicket
 from sluice.turn.machine import Machine
 from sluice.values import notices as n
 from sluice.values.messages import UserMessage
@@ -30,7 +31,8 @@ class Agent:
     def __init__(self, parts: Parts, talk: Talk) -> None:
         self._parts = parts
         self._talk = talk
-        self._execution = Execution(parts.executor, parts.audit, parts.store, parts.clock, parts.limits)
+        self._spoken_to = parts
+        self._rates = Rates()
         self._inbox = Inbox()
         self._now: tuple[Carrier, Outlet, asyncio.Task[None]] | None = None
 
@@ -50,9 +52,13 @@ class Agent:
             if ticket.cancelled is not None:
                 yield never_began(self._parts, ticket.cancelled)
                 return
-            outlet = Outlet()
-            carrier = Carrier(self._parts.ids.new("run"), self._parts, self._talk, self._execution, outlet.put)
-            driver = asyncio.get_running_loop().create_task(self._drive(carrier, prompt))
+            outlet, parts = Outlet(), self._parts
+            if parts is not self._spoken_to:
+                self._talk.speak_to(parts.provider, parts.system_prompt)
+                self._spoken_to = parts
+            execution = Execution(parts.executor, parts.audit, parts.store, parts.clock, parts.limits, self._rates)
+            carrier = Carrier(parts.ids.new("run"), parts, self._talk, execution, outlet.put)
+            driver = asyncio.get_running_loop().create_task(self._drive(carrier, parts, prompt))
             self._now = carrier, outlet, driver
             try:
                 while True:
@@ -62,6 +68,28 @@ class Agent:
                         break
             finally:
                 await self._end()
+
+    def steer(self, words: str | UserMessage) -> SteeringTicket:
+        """Gives the model words between two turns of the run that is going; a `Steered` notice tells when.
+
+        They are stored as the user's own, behind the results of a turn. If no run is going, or it ends before its next
+        turn, the ticket is `unsent` (and the text stands in `RunFinished.extra["unsent"]`): nothing was stored.
+        """
+        message = words if isinstance(words, UserMessage) else UserMessage(storable(words))
+        if self._now is None:
+            ticket = SteeringTicket(message)
+            ticket.take_back()
+            return ticket
+        return self._now[0].steer(message)
+
+    def use(self, parts: Parts) -> None:
+        """Works with other parts (another model, another policy) from the next run on; a run that is going keeps its own.
+
+        The store must be the one that the conversation is kept in. The old parts are not closed. Raises `ValueError`.
+        """
+        if parts.store is not self._parts.store:
+            raise ValueError("an agent keeps its store: another session is another agent")
+        self._parts = parts
 
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
         """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""
@@ -94,8 +122,7 @@ class Agent:
             raise cancelled
         driver.result()
 
-    async def _drive(self, carrier: Carrier, prompt: str | UserMessage) -> None:
-        parts = self._parts
+    async def _drive(self, carrier: Carrier, parts: Parts, prompt: str | UserMessage) -> None:
         machine = Machine(
             carrier.run, parts.limits, can_ask=parts.approver is not None, window_tokens=parts.window_tokens
         )

@@ -16,11 +16,12 @@ from sluice.run.execution import Execution
 from sluice.run.model_turn import ModelTurns
 from sluice.run.parts import Parts
 from sluice.run.scope import Emit, RunScope, words_of
+from sluice.run.steering import SteeringTicket
 from sluice.run.tool_calls import ToolCalls
 from sluice.turn import facts as f
 from sluice.turn.outcomes import exit_code
 from sluice.values import notices as n
-from sluice.values.messages import ToolMessage, Usage, UserMessage
+from sluice.values.messages import ToolMessage, Usage, UserMessage, plain_text
 
 _KEPT = (n.TurnFinished, n.Warned, n.Failed, n.Summarised, n.Waiting)
 _LAST_STORE_SECONDS = 5.0  # L9: what the last store may take before the run ends without it
@@ -90,6 +91,10 @@ class Carrier:
         self._scope.tell(f.Cancelled(at=self._scope.now(), reason=reason))
         self._scope.stopping.set()
 
+    def steer(self, message: UserMessage) -> SteeringTicket:
+        """Takes words for the model, to be given before its next turn; `unsent` at once if there is none to come."""
+        return self._scope.steering.add(message)
+
     async def carry_out(self, command: f.Command) -> None:
         """Does one command, or starts it. A store or a hook that fails is told to the machine, which ends the run."""
         try:
@@ -153,6 +158,9 @@ class Carrier:
     async def _finished(self, outcome: str, message: str) -> None:
         """The last store and the last notice. The notice comes even if the store fails, and then says so (L9)."""
         scope, model = self._scope, self._model
+        extra: dict[str, object] = {"session": self._parts.store.session} if self._parts.store.session else {}
+        if unsent := scope.steering.close():
+            extra["unsent"] = [plain_text(message) for message in unsent]
         try:
             async with asyncio.timeout(_LAST_STORE_SECONDS):
                 for call in self._talk.open_calls():
@@ -177,7 +185,7 @@ class Carrier:
                 seconds=(scope.now() - self._began) / 1e9,
                 saved=not scope.unsaved,
                 unsaved="; ".join(dict.fromkeys(scope.unsaved)) or None,
-                extra={"session": self._parts.store.session} if self._parts.store.session else {},
+                extra=extra,
             )
         )
 

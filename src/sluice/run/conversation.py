@@ -38,6 +38,10 @@ class Talk:
         self.extra: tuple[Message, ...] = ()
         self.call_ids: set[str] = {call.id for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls}
 
+    def speak_to(self, provider: str | None, system: str) -> None:
+        """Another model is asked from here on."""
+        self._provider, self._system = provider, system
+
     async def begin(self, run: str, prompt: UserMessage) -> None:
         """Stores the prompt that a run answers."""
         await self._store.started(run, prompt)

@@ -19,16 +19,41 @@ def not_begun(call: AllowedCall) -> ToolResult:
     return failed(call.tool, "not_started", words, failure="none", status="cancelled")
 
 
-class Execution:
-    """Commits and runs allowed calls. One object serves a whole agent, so that rates hold across runs."""
+class Rates:
+    """When calls of each category started. One object serves a whole agent, so that rates hold across its runs."""
 
-    def __init__(self, executor: ToolExecutor, audit: Audit, store: Store, clock: Clock, limits: Limits) -> None:
+    def __init__(self) -> None:
+        self._started: dict[Category, deque[int]] = {}
+
+    def too_often(self, category: Category, most: int, now: int) -> bool:
+        """Counts a start at `now` (ns); true, counting nothing, if `most` began within the minute before it."""
+        starts = self._started.setdefault(category, deque())
+        while starts and now - starts[0] > _MINUTE_NS:
+            starts.popleft()
+        if len(starts) >= most:
+            return True
+        starts.append(now)
+        return False
+
+
+class Execution:
+    """Commits and runs allowed calls. `rates` are those of the agent; without them this object has its own."""
+
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        audit: Audit,
+        store: Store,
+        clock: Clock,
+        limits: Limits,
+        rates: Rates | None = None,
+    ) -> None:
         self._executor = executor
         self._audit = audit
         self._store = store
         self._clock = clock
         self._limits = limits
-        self._started: dict[Category, deque[int]] = {}
+        self._rates = rates or Rates()
 
     async def commit(self, call: AllowedCall, spec: ToolSpec) -> ToolResult | None:
         """Records the start of a call. A result means that it must not start, and says why; `None` that it may.
@@ -98,13 +123,4 @@ class Execution:
 
     def _too_often(self, category: Category) -> bool:
         rate = self._limits.max_calls_per_minute
-        if rate is None:
-            return False
-        now = self._clock.monotonic_ns()
-        starts = self._started.setdefault(category, deque())
-        while starts and now - starts[0] > _MINUTE_NS:
-            starts.popleft()
-        if len(starts) >= rate:
-            return True
-        starts.append(now)
-        return False
+        return rate is not None and self._rates.too_often(category, rate, self._clock.monotonic_ns())

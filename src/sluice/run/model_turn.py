@@ -14,7 +14,7 @@ from sluice.run.shrinking import shrink
 from sluice.run.watching import TurnWatcher
 from sluice.turn import facts as f
 from sluice.values import notices as n
-from sluice.values.messages import AssistantMessage, Reply, ToolCall, Usage, UserMessage
+from sluice.values.messages import AssistantMessage, Reply, ToolCall, Usage, UserMessage, plain_text
 from sluice.values.requests import Request
 
 
@@ -47,9 +47,24 @@ class ModelTurns:
                 return
         for note in command.notes:
             await scope.keep(UserMessage(note, origin="host"))
+        await self._give_steering(command.turn)
         scope.talk.extra = tuple(await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages)))
         size = self._make_request()
         scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
+
+    async def _give_steering(self, turn: int) -> None:
+        """Puts what a person said meanwhile into the conversation, before this turn's request."""
+        scope = self._scope
+        for ticket in scope.steering.waiting():
+            if scope.stopping.is_set():
+                return
+            ticket.state = "given"  # from here on it cannot be taken back
+            try:
+                id = await scope.keep(ticket.message)
+            except Exception:
+                ticket.state = "waiting"
+                raise
+            await scope.emit(n.Steered(turn=turn, text=plain_text(ticket.message), message_id=id))
 
     def _make_request(self) -> int:
         """Builds the request of this turn from the conversation as it stands; returns its size in bytes.

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sluice.errors import SluiceError
 from sluice.run.conversation import Talk
 from sluice.run.parts import Parts
+from sluice.run.steering import Steering
 from sluice.turn import facts as f
 from sluice.values import notices as n
 from sluice.values.messages import Message, ToolMessage
@@ -28,7 +29,7 @@ class RunScope:
     """The scope of one run. `emit` takes notices in order and may wait for a slow watcher.
 
     `stopping` is set once the run is to stop: hooks, people and the model are then no longer waited for; what is being
-    stored is. `unsaved` says what a store refused to keep.
+    stored is. `unsaved` says what a store refused to keep. `steering` holds what a person says to the run meanwhile.
     """
 
     def __init__(self, run: str, parts: Parts, talk: Talk, emit: Emit) -> None:
@@ -39,6 +40,7 @@ class RunScope:
         self.facts: asyncio.Queue[f.Fact] = asyncio.Queue()
         self.stopping = asyncio.Event()
         self.unsaved: list[str] = []
+        self.steering = Steering()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> int:

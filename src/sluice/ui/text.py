@@ -22,6 +22,7 @@ from sluice.values.notices import (
     ReasoningNotice,
     RunFinished,
     RunStarted,
+    Steered,
     Summarised,
     TextNotice,
     TurnFinished,
@@ -96,6 +97,8 @@ class TextFace:
                 self._line(_COLOURS["-"], f"error: {one_line(notice.message, 500)}")
             case Summarised():
                 self._line(_DIM, f"· context shrunk from {notice.before:,} to {notice.after:,} bytes")
+            case Steered():
+                self._line("", f"» {one_line(notice.text, 500)}")
             case TurnFinished():
                 self._turn_finished(notice)
             case RunFinished():

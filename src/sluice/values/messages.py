@@ -95,6 +95,13 @@ class UserMessage(msgspec.Struct, frozen=True, tag="user", tag_field="role", omi
     origin: Literal["user", "host"] = "user"
 
 
+def plain_text(message: UserMessage) -> str:
+    """The words of a user's message, without its attachments."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(part.text for part in message.content if isinstance(part, TextPart))
+
+
 class AssistantMessage(
     msgspec.Struct, frozen=True, tag="assistant", tag_field="role", kw_only=True, omit_defaults=True
 ):

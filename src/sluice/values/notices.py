@@ -194,10 +194,22 @@ class Summarised(_Notice, frozen=True, tag="summarised", kw_only=True):
     after: int
 
 
+class Steered(_Notice, frozen=True, tag="steered", kw_only=True):
+    """Words that a person gave while the run was going are stored, and go to the model with turn `turn`.
+
+    `text` is without attachments; `message_id` names the stored message.
+    """
+
+    turn: int
+    text: str
+    message_id: str
+
+
 class RunFinished(_Notice, frozen=True, tag="run_finished", kw_only=True):
     """The end of a run, exactly once and last. `outcome` and `exit_code` are those of L12.
 
     `text` is the last reply's text. `saved` is false when the last store failed, and `unsaved` then says what is lost.
+    `extra` may hold `session` (its id) and `unsent` (texts given during the run that the model never got).
     """
 
     run: str
@@ -235,5 +247,6 @@ Notice = (
     | Failed
     | TurnFinished
     | Summarised
+    | Steered
     | RunFinished
 )

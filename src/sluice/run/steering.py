@@ -1,0 +1,63 @@
+"""Words that a person gives while a run is going: they reach the model between two turns of it.
+
+They go into the conversation behind the results of a turn and before the next request, as the user's own words, in the
+order in which they were given. What a run ended before was never sent, and its ticket says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from sluice.values.messages import UserMessage
+
+
+class SteeringTicket:
+    """One such message. `state` is `waiting`, then `given` (stored; the model gets it) or `unsent`, for good."""
+
+    def __init__(self, message: UserMessage) -> None:
+        self.message = message
+        self.state: Literal["waiting", "given", "unsent"] = "waiting"
+
+    def edit(self, message: UserMessage) -> bool:
+        """Other words in place of these; false, changing nothing, if they do not wait any more."""
+        if self.state != "waiting":
+            return False
+        self.message = message
+        return True
+
+    def take_back(self) -> bool:
+        """Makes it `unsent`; false if it does not wait any more."""
+        if self.state != "waiting":
+            return False
+        self.state = "unsent"
+        return True
+
+
+class Steering:
+    """The messages that wait for the next turn of one run. For one event loop."""
+
+    def __init__(self) -> None:
+        self._tickets: list[SteeringTicket] = []
+        self._over = False
+
+    def add(self, message: UserMessage) -> SteeringTicket:
+        """Takes a message. It is `unsent` at once if the run gives nothing to the model any more."""
+        ticket = SteeringTicket(message)
+        if self._over:
+            ticket.state = "unsent"
+        else:
+            self._tickets.append(ticket)
+        return ticket
+
+    def waiting(self) -> Iterator[SteeringTicket]:
+        """Those that wait, in order, also the ones that come in meanwhile; the caller marks each as `given`."""
+        while (found := next((t for t in self._tickets if t.state == "waiting"), None)) is not None:
+            yield found
+            if found.state == "waiting":
+                return  # it was not given
+
+    def close(self) -> tuple[UserMessage, ...]:
+        """Nothing is given any more: what still waits is `unsent`, and is returned in order."""
+        self._over = True
+        return tuple(ticket.message for ticket in self._tickets if ticket.take_back())
