@@ -1,0 +1,159 @@
+"""The terminal face as a whole: its layout, what is heard from the run, and what is asked of it.
+
+Events go one way, from `Interaction.events()` to `hear` of each widget. What the widgets want comes the other way, as a
+message of `messages.py`, and is asked of the interaction here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import ClassVar, Protocol, TypeVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from sluice.errors import SluiceError
+from sluice.run.interaction import Event, Interaction
+from sluice.ui.tui import messages
+from sluice.ui.tui.status_line import StatusLine
+from sluice.ui.tui.transcript import Transcript
+from sluice.values.notices import CallProgressed, ReasoningNotice, TextNotice
+
+T = TypeVar("T")
+PUMP_SECONDS = 0.008  # how long events are taken before keys and the screen have their turn
+
+
+class Hears(Protocol):
+    """A widget that is told every event but the small pieces of text, which only the transcript is told."""
+
+    def hear(self, event: Event) -> None:
+        """Takes one event; quick, and never raises for what an event may hold."""
+        ...
+
+
+class TerminalFace(App[int]):
+    """A person's face to one `Interaction`. `run_async` returns the exit code; the caller closes the interaction.
+
+    The terminal is given back as it was when it returns, also by an exception.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "cancel", "Cancel", priority=True, show=False),
+        Binding("ctrl+o", "details", "Details", priority=True),
+        Binding("ctrl+b", "background", "To background", priority=True, show=False),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+    ]
+    CSS = """
+    Screen { layout: vertical; }
+    Transcript { height: 1fr; }
+    #panels { height: auto; max-height: 70%; }
+    #input { height: auto; max-height: 50%; }
+    """
+
+    def __init__(self, interaction: Interaction) -> None:
+        super().__init__(ansi_color=True)  # the terminal's own colours: right on a dark and on a light background
+        self.interaction = interaction
+        self.transcript = Transcript()
+        self.status = StatusLine(interaction.situation())
+        self.hearers: list[Hears] = [self.transcript, self.status]  # T2: append yours in compose
+
+    def compose(self) -> ComposeResult:
+        """The places, from above: what was said, panels that ask, the input, the status line."""
+        yield self.transcript
+        yield Vertical(id="panels")  # T2: approval panel, queue panel
+        yield Vertical(id="input")  # T2: prompt area, completion
+        yield self.status
+
+    def on_mount(self) -> None:
+        """Begins to listen."""
+        self.theme = "ansi-dark"
+        self.run_worker(self._pump(), name="events", exit_on_error=True)
+
+    async def _pump(self) -> None:
+        began = time.monotonic()
+        async for event in self.interaction.events():
+            self.hear(event)
+            if time.monotonic() - began > PUMP_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+        self.exit(0)
+
+    def hear(self, event: Event) -> None:
+        """Gives one event to the widgets that show it."""
+        if isinstance(event, TextNotice | ReasoningNotice | CallProgressed):
+            self.transcript.hear(event)
+            return
+        for widget in self.hearers:
+            widget.hear(event)
+
+    # -- what the widgets want
+
+    def say(self, words: str, kind: str = "note") -> None:
+        """A line of the face's own in the transcript: `note`, `warning` or `error`."""
+        self.transcript.say(words, kind)
+
+    async def wait_for(self, words: str, work: Awaitable[T]) -> T | None:
+        """Awaits `work` and shows `words` with a progress mark while it takes long; an error is one line and `None`."""
+        with self.status.busy(words):
+            try:
+                return await work
+            except (SluiceError, OSError) as error:
+                self.say(str(error), "error")
+                return None
+
+    def on_submitted(self, message: messages.Submitted) -> None:
+        """Queues the prompt."""
+        self._try(lambda: self.interaction.submit(message.text, steering=message.steering))
+
+    def on_edited(self, message: messages.Edited) -> None:
+        """Changes a waiting prompt."""
+        if not self._try(lambda: self.interaction.edit(message.number, message.text)):
+            self.say("that prompt does not wait any more", "warning")
+
+    def on_answered(self, message: messages.Answered) -> None:
+        """Gives the answer on."""
+        self._try(lambda: self.interaction.answer(message.number, message.allowed, message.words))
+
+    def on_background_wanted(self) -> None:
+        """Moves what runs to the background."""
+        if not self._try(self.interaction.to_background):
+            self.say("there is no command that could be moved to the background", "warning")
+
+    def on_cancel_wanted(self) -> None:
+        """Ends the run. T2: what comes back goes into the input."""
+        self._try(self.interaction.cancel)
+
+    async def on_leave_wanted(self) -> None:
+        """Ends what runs, stores it, and leaves."""
+        await self.wait_for("storing", self.interaction.close())
+        self.exit(0)
+
+    def _try(self, request: object) -> object:
+        try:
+            return request()  # type: ignore[operator]
+        except (SluiceError, OSError) as error:
+            self.say(str(error), "error")
+            return None
+
+    # -- keys
+
+    def action_cancel(self) -> None:
+        """Ctrl-C. T2: twice within a second leaves."""
+        self.post_message(messages.CancelWanted())
+
+    def action_background(self) -> None:
+        """Ctrl-B."""
+        self.post_message(messages.BackgroundWanted())
+
+    def action_details(self) -> None:
+        """Folds or unfolds reasoning and output."""
+        self.transcript.toggle_details()
+
+    def action_page(self, pages: int) -> None:
+        """Scrolls the transcript, wherever the focus is."""
+        self.transcript.scroll_pages(pages)
