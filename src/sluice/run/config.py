@@ -29,7 +29,14 @@ from sluice.session.wish import Wish as Wish
 PROJECT_FILE = Path(".sluice") / "config.toml"
 PREFIXES = ("NCA_", "SLUICE_")  # the later one wins
 
-FILES = ("mock_fixture", "record", "replay", "system_prompt_file")  # keys that name a file, made absolute
+KEY_SOURCES = ("api_key", "api_key_file", "key_command")  # of one source of settings, the first that is there counts
+FILES = (
+    "api_key_file",
+    "mock_fixture",
+    "record",
+    "replay",
+    "system_prompt_file",
+)  # keys that name a file, made absolute
 
 Found = dict[str, tuple[Any, str]]
 """Values by key, each with the words that say where it came from."""
@@ -58,6 +65,7 @@ def load(
     workspace = _path(cwd, {**low, **layers[1], **layers[2]}.get("workspace", (".", ""))[0])
     layers[0] = _narrowed(low, workspace / PROJECT_FILE, file, warnings)
     found = _of_one_provider(layers)
+    _keep_one_key(found, layers)
     _take_the_providers_key(found, environ)
     for name in FILES:
         if name in found and found[name][0] is not None:
@@ -103,11 +111,12 @@ def require_key(settings: Settings) -> None:
     """Raises `ConfigurationError` if this run would send requests that need an API key, and there is none."""
     offline = settings.mode == "mock" or settings.replay is not None
     way = settings.route()
-    if settings.api_key or offline or not way.needs_key:
+    if any(getattr(settings, name) for name in KEY_SOURCES) or offline or not way.needs_key:
         return
     variables = " or ".join(("SLUICE_API_KEY", *way.key_env))
     raise ConfigurationError(
-        f"no API key for {without_password(way.base_url)}: set {variables}, or api_key in the config file"
+        f"no API key for {without_password(way.base_url)}: set {variables}, "
+        "or api_key_file or key_command in your config file"
     )
 
 
@@ -266,8 +275,9 @@ def _of_one_provider(layers: Sequence[Found]) -> Found:
         for key in ("base_url", "dialect", "inline"):
             if key in layer and found.get(key) is layer[key]:
                 del found[key]
-                if key == "base_url" and "api_key" in layer and found.get("api_key") is layer["api_key"]:
-                    del found["api_key"]
+                for own in KEY_SOURCES if key == "base_url" else ():
+                    if own in layer and found.get(own) is layer[own]:
+                        del found[own]
     return found
 
 
@@ -277,9 +287,18 @@ def _route(found: Found) -> Route:
     return route(model, **given, own=found["providers"][0] if "providers" in found else ())
 
 
+def _keep_one_key(found: Found, layers: Sequence[Found]) -> None:
+    """Leaves one of the ways to a key: that of the strongest source that names any."""
+    given = [(layer, name) for layer in reversed(layers) for name in KEY_SOURCES if layer.get(name, (None,))[0]]
+    kept = next((name for layer, name in given if found.get(name) is layer[name]), None)
+    for name in KEY_SOURCES:
+        if kept is not None and name != kept:
+            found.pop(name, None)
+
+
 def _take_the_providers_key(found: Found, environ: Mapping[str, str]) -> None:
     """Takes the key from the provider's usual variables when nothing else gave one, for its own address only."""
-    if found.get("api_key", (None,))[0]:
+    if any(found.get(name, (None,))[0] for name in KEY_SOURCES):
         return
     for variable in _route(found).key_env:
         if environ.get(variable, "").strip():
@@ -317,5 +336,10 @@ def _check(settings: Settings, warnings: list[str]) -> None:
             raise ConfigurationError(f"{name} {given!r} is a folder")
     address = settings.route().base_url
     plain = urlsplit(address).scheme.lower() == "http"
-    if plain and settings.api_key and settings.mode == "real" and not is_loopback(address):
+    if (
+        plain
+        and any(getattr(settings, name) for name in KEY_SOURCES)
+        and settings.mode == "real"
+        and not is_loopback(address)
+    ):
         warnings.append(f"the API key goes unencrypted to {without_password(address)}")

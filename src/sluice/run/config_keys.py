@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import types
 import typing
 from functools import cache
@@ -36,6 +37,8 @@ Kind = Literal[
     "number",
     "rules",
     "providers",
+    "prose",
+    "command",
 ]
 Narrowing = Literal["never", "lower", "fewer", "more", "on", "deny"]
 
@@ -92,8 +95,14 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             "number": f"a number of at least {self._least()}",
             "rules": "[[rules]] tables in a config file",
             "providers": "[providers.NAME] tables in a config file",
+            "prose": "some text",
+            "command": "a program and its words, with no shell (no pipes, no variables)",
         }[self.kind]
-        return words + (", or none" if self.optional and self.kind not in ("text", "secret", "path", "names") else "")
+        return words + (
+            ", or none"
+            if self.optional and self.kind not in ("text", "secret", "path", "names", "prose", "command")
+            else ""
+        )
 
     def _least(self) -> int:
         return 0 if self.name in _ZERO_IS_FINE else 1
@@ -226,6 +235,34 @@ def _number(key: Key, raw: object) -> float | None:
     return value if value is not None and value >= least else None
 
 
+def _prose(_key: Key, raw: object) -> str | None:
+    if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
+        return None
+    try:
+        raw.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+    return raw
+
+
+def _command(_key: Key, raw: object) -> tuple[str, ...] | None:
+    if isinstance(raw, str):
+        try:
+            words = shlex.split(raw)
+        except ValueError:  # a quote that does not close
+            return None
+        if any(re.search(r"^[|&;<>]|[|&;<>]$|[$`]", word) for word in words):  # what only a shell would understand
+            return None
+    elif isinstance(raw, list | tuple):
+        words = list(raw)
+    else:
+        return None
+    usable = (
+        all(isinstance(word, str) and "\0" not in word for word in words) and bool(words) and bool(words[0].strip())
+    )
+    return tuple(words) if usable else None
+
+
 def _rules(_key: Key, raw: object) -> Rules:
     return rules_from(raw)  # broken ones deny everything, with the reason
 
@@ -268,6 +305,8 @@ _READERS: dict[Kind, typing.Callable[[Key, object], Any]] = {
     "number": _number,
     "rules": _rules,
     "providers": _providers,
+    "prose": _prose,
+    "command": _command,
 }
 
 
@@ -279,6 +318,8 @@ def keys() -> dict[str, Key]:
         Key(name="model", kind="text", default="gpt-4o"),
         Key(name="base_url", kind="url"),
         Key(name="api_key", kind="secret", optional=True),
+        Key(name="api_key_file", kind="path", optional=True),
+        Key(name="key_command", kind="command", optional=True),
         Key(name="dialect", kind="text"),
         Key(name="inline", kind="text", optional=True),
         Key(name="providers", kind="providers", default=()),
@@ -287,6 +328,7 @@ def keys() -> dict[str, Key]:
         Key(name="record", kind="path", optional=True),
         Key(name="replay", kind="path", optional=True),
         Key(name="system_prompt_file", kind="path", optional=True),
+        Key(name="append_system_prompt", kind="prose", optional=True),
         Key(name="temperature", kind="number", optional=True),
         Key(name="top_p", kind="number", optional=True),
         Key(name="max_output_tokens", kind="count", optional=True, narrowing="lower"),
@@ -301,6 +343,7 @@ def keys() -> dict[str, Key]:
         Key(name="parallel_tool_calls", kind="switch", optional=True),
         Key(name="allow_mutating_tools", kind="switch", default=False),
         Key(name="allow_execution_tools", kind="switch", default=False),
+        Key(name="accept_healed", kind="switch", default=False),
         Key(name="ask", kind="switch", default=False),
         Key(name="rules", kind="rules", default=Rules(), narrowing="deny"),
         Key(name="sandbox", kind="choice", default="auto", choices=("auto", "off")),

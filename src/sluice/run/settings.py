@@ -27,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: str = "gpt-4o"
     base_url: str | None = None
     api_key: str | None = None
+    api_key_file: str | None = None
+    key_command: tuple[str, ...] | None = None
     dialect: str | None = None
     inline: str | None = None
     providers: tuple[Provider, ...] = ()
@@ -35,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     record: str | None = None
     replay: str | None = None
     system_prompt_file: str | None = None
+    append_system_prompt: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
@@ -49,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     allow_mutating_tools: bool = False
     allow_execution_tools: bool = False
+    accept_healed: bool = False
     ask: bool = False
     rules: Rules = Rules()
     sandbox: Literal["auto", "off"] = "auto"
@@ -79,6 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Every key with a value that may be printed: the API key as its length, no password in the address."""
         values = {key: self.value(key) for key in keys()}
         values["api_key"] = f"set ({len(self.api_key)} characters)" if self.api_key else None
+        if self.key_command:  # one of its words may be a secret
+            values["key_command"] = self.key_command[0] + (" …" if self.key_command[1:] else "")
         way = self.route()
         values.update(base_url=without_password(way.base_url), dialect=way.dialect, inline=way.inline)
         values["providers"] = {p.name: {"base_url": without_password(p.base_url), **_shown(p)} for p in self.providers}

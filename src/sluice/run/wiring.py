@@ -14,6 +14,7 @@ from sluice.errors import ConfigurationError
 from sluice.policy.rules import Policy, blocked_categories
 from sluice.run import system_prompt as prompts
 from sluice.run.agent import Agent
+from sluice.run.api_key import with_key
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
 from sluice.run.models import without_password
@@ -69,6 +70,7 @@ async def open_agent(
     """
     async with AsyncExitStack() as stack:
         if transport is None:
+            settings = await with_key(settings)
             transport = make_transport(settings)
             stack.push_async_callback(transport.close)
         journal, seen = None, SeenFiles()
@@ -181,7 +183,8 @@ def open_tools(
 
     `journal` and `seen` are those of a stored session; by default pre-images are kept and nothing has been seen.
     """
-    private = [str(state_folder()), str(data_folder()), *([settings.config_file] if settings.config_file else [])]
+    own_files = [path for path in (settings.config_file, settings.api_key_file) if path]
+    private = [str(state_folder()), str(data_folder()), *own_files]
     workspace = stack.enter_context(Workspace(settings.workspace, private=private))
     spill = stack.enter_context(Spill())
     seen = seen or SeenFiles()
@@ -237,6 +240,7 @@ def make_policy(settings: Settings, *, ask: bool) -> Policy:
         spare_read_only=_list_can_be_trusted(settings),
         rules=settings.rules.rules,
         broken=settings.rules.broken,
+        accept_healed=settings.accept_healed,
     )
 
 
@@ -252,9 +256,11 @@ def prompt_text(settings: Settings, policy: Policy) -> str:
     """The system prompt of a run with these settings."""
     blocked = [_BLOCKED_WORDS[category] for category in blocked_categories(policy)]
     today = date.today()
-    return prompts.system_prompt(
+    text = prompts.system_prompt(
         workspace=settings.workspace, today=today, blocked=blocked, file=settings.system_prompt_file
     )
+    more = settings.append_system_prompt
+    return text if more is None else f"{text.rstrip()}\n\n{more.strip()}\n"
 
 
 def find_dialect(settings: Settings) -> Dialect:
@@ -288,13 +294,13 @@ def config_folders() -> list[str]:
     return [platformdirs.user_config_dir("sluice", appauthor=False)]
 
 
-def dry_run(settings: Settings, prompt: str) -> dict[str, Any]:
+def dry_run(settings: Settings, prompt: str | UserMessage) -> dict[str, Any]:
     """The configuration and the request that a run would send first. Sends nothing, writes nothing, shows no secret."""
     policy = make_policy(settings, ask=False)
     dialect = find_dialect(settings)
     registry = make_registry(settings)
     store = MemoryStore()
-    talk = Talk(prompt_text(settings, policy), store, (UserMessage(prompt),))
+    talk = Talk(prompt_text(settings, policy), store, (UserMessage(prompt) if isinstance(prompt, str) else prompt,))
     request = dialect.request(talk.to_send(), registry.specs(), settings.model_options())
     return {
         "settings": settings.shown(),

@@ -20,7 +20,7 @@ from sluice.ui.config import config
 from sluice.ui.doctor import doctor
 from sluice.ui.invocation import Invocation
 from sluice.ui.one_call import tool
-from sluice.ui.one_run import prompt_of, run_and_show, show_request, with_session
+from sluice.ui.one_run import illustrated, prompt_of, run_and_show, show_request, with_session
 from sluice.ui.options import SluiceGroup, UnreadError, run_options
 from sluice.ui.sessions import sessions
 from sluice.ui.streams import decode, replay_server
@@ -35,7 +35,9 @@ from sluice.ui.streams import decode, replay_server
 @run_options
 @click.version_option(__version__, "-v", "--version", message="sluice %(version)s")
 @click.pass_context
-def sluice(ctx: click.Context, /, execute: str | None, pairs: tuple[str, ...], **flags: Any) -> int:
+def sluice(
+    ctx: click.Context, /, execute: str | None, images: tuple[str, ...], pairs: tuple[str, ...], **flags: Any
+) -> int:
     """Sluice is a local coding agent whose host stays in control.
 
     Gives PROMPT to a model, lets it read the workspace, and shows its answer as it arrives. Changing files and running
@@ -51,11 +53,11 @@ def sluice(ctx: click.Context, /, execute: str | None, pairs: tuple[str, ...], *
     wishes = {how: flags.pop(how, None) for how in ("continue_", "resume", "fork")}
     invocation.add(flags, pairs)
     if ctx.invoked_subcommand is not None:
-        if execute is not None:
-            raise click.UsageError(f"-e goes with no command, and {ctx.invoked_subcommand} is one.")
+        for flag in ("-e",) if execute is not None else ("--image",) if images else ():
+            raise click.UsageError(f"{flag} goes with no command, and {ctx.invoked_subcommand} is one.")
         return 0
     settings = with_session(invocation.load().settings, wishes)
-    prompt = prompt_of(execute, flags.get("output") is not None)
+    prompt = illustrated(prompt_of(execute, flags.get("output") is not None), images, settings)
     return show_request(settings, prompt) if settings.dry_run else run_and_show(settings, prompt, invocation.debug)
 
 

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TextIO
 from sluice.errors import InternalError
 from sluice.run.config import Settings
 from sluice.ui.visible import visible
+from sluice.values.messages import UserMessage
 from sluice.values.notices import Notice, RunFinished
 
 Reason = Literal["cancelled", "terminated"]
@@ -37,7 +38,7 @@ class Face(Protocol):
 class Agent(Protocol):
     """What a face needs of the agent."""
 
-    def run(self, prompt: str) -> AsyncIterator[Notice]:
+    def run(self, prompt: str | UserMessage) -> AsyncIterator[Notice]:
         """The notices of one run; `run_finished` is the last."""
         ...
 
@@ -49,7 +50,7 @@ class Agent(Protocol):
 OpenAgent = Callable[[Settings], AbstractAsyncContextManager[Agent]]
 
 
-def run_prompt(open_agent: OpenAgent, settings: Settings, prompt: str, face: Face) -> int:
+def run_prompt(open_agent: OpenAgent, settings: Settings, prompt: str | UserMessage, face: Face) -> int:
     """Runs one prompt to its end, shows it on `face`, and returns the exit code (L12).
 
     The first SIGINT, SIGTERM or SIGHUP asks the run to end and waits for its last notice; a second one leaves at once
@@ -68,7 +69,7 @@ class _Run:
         self._reason: Reason | None = None
         self._fault: Exception | None = None  # why nothing can be shown any more
 
-    async def follow(self, open_agent: OpenAgent, settings: Settings, prompt: str) -> int:
+    async def follow(self, open_agent: OpenAgent, settings: Settings, prompt: str | UserMessage) -> int:
         self._task = asyncio.current_task()
         finished: RunFinished | None = None
         with _signals(self._signalled):

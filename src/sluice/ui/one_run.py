@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from sluice.ui.invocation import show_json
 if TYPE_CHECKING:
     from sluice.run.config import Settings
     from sluice.ui.headless import Face
+    from sluice.values.messages import UserMessage
     from sluice.values.ports import Approver
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024  # bytes of a prompt on standard input; the largest file a tool reads
@@ -63,7 +65,16 @@ def prompt_of(execute: str | None, output_given: bool) -> str:
     return execute
 
 
-def show_request(settings: Settings, prompt: str) -> int:
+def illustrated(prompt: str, images: Sequence[str], settings: Settings) -> str | UserMessage:
+    """The prompt with the images of these files. Raises `ConfigurationError` for one that cannot be shown."""
+    if not images:
+        return prompt
+    from sluice.run.images import with_images
+
+    return with_images(prompt, images, settings.limits)
+
+
+def show_request(settings: Settings, prompt: str | UserMessage) -> int:
     """Shows the configuration and the request; sends nothing."""
     from pathlib import Path
 
@@ -74,7 +85,7 @@ def show_request(settings: Settings, prompt: str) -> int:
     return 0
 
 
-def run_and_show(settings: Settings, prompt: str, debug: bool) -> int:
+def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> int:
     """Answers one prompt, in the order of U6, and returns the exit code."""
     from functools import partial
     from pathlib import Path

@@ -131,6 +131,9 @@ _APPROVALS = [
     _option("Approvals", "--allow-mutating-tools", help="Let tools change files in the workspace."),
     _option("Approvals", "--allow-execution-tools", help="Let tools run commands, in a sandbox."),
     _option("Approvals", "--ask", help="Ask on the terminal for what is not allowed."),
+    _option(
+        "Approvals", "--accept-healed", help="Run a cut call that only reads, with its arguments closed by Sluice."
+    ),
     _option("Approvals", "--allow-network", help="Let commands reach the network."),
     _option(
         "Approvals",
@@ -155,11 +158,16 @@ _MODEL = [
         metavar="KEY",
         help="Others on this machine can see it in the process list: rather set SLUICE_API_KEY.",
     ),
+    _option("Model", "--api-key-file", metavar="FILE", help="Read the key from a file that only you can read."),
     _option("Model", "--dialect", metavar="NAME", help="Wire format of the API. [the provider's, or openai_chat]"),
     _option("Model", "--inline", metavar="FORM", help="How the model writes calls inside its text, if it does."),
     _option("Model", "--temperature", metavar="N", help="Sampling temperature; sent only if set."),
     _option("Model", "--max-output-tokens", metavar="N", help="Tokens of one reply; sent only if set."),
+    _option(
+        "Model", "--reasoning-effort", metavar="WORD", help="low, medium, high or a provider's own; sent only if set."
+    ),
     _option("Model", "--system-prompt-file", metavar="FILE", help="Takes the place of the built-in system prompt."),
+    _option("Model", "--append-system-prompt", metavar="TEXT", help="Words behind the system prompt."),
     _option("Model", "--mode", metavar="real|mock", help="mock answers from a fixture, with no network. [real]"),
     _option("Model", "--mock-fixture", metavar="FILE", help="JSON array of assistant messages for --mode mock."),
     _option("Model", "--record", metavar="FILE", help="Write every exchange to a cassette (without the key)."),
@@ -178,6 +186,7 @@ _LIMITS = [
     _option("Limits", "--max-context-bytes", metavar="SIZE", help="Conversation before it is shrunk. [auto]"),
     _option("Limits", "--max-seconds", metavar="N", help="Time of a run. [no limit]"),
     _option("Limits", "--max-cost", metavar="DOLLARS", help="Cost of a run in US dollars. [no limit]"),
+    _option("Limits", "--max-calls-per-minute", metavar="N", help="Calls of one kind begun in 60 s. [no limit]"),
     _option("Limits", "--max-tokens-total", metavar="N", help="Tokens of a run, all requests and replies. [no limit]"),
 ]
 _SESSION = [
@@ -188,6 +197,7 @@ _SESSION = [
 ]
 _RUN = [
     _option("Run", "-e", "--execute", metavar="PROMPT", help="The prompt. Without it, standard input is the prompt."),
+    _option("Run", "--image", "images", metavar="FILE", many=True, help="Show the model an image; may be given again."),
     _option("Run", "--output", metavar="text|json|stream-json", help="What standard output holds. [text]"),
     _option("Run", "--dry-run", help="Show the configuration and the request; send nothing."),
 ]

@@ -1,0 +1,116 @@
+"""Where the API key of a run comes from, when it does not stand in the settings: a file of the user's, or a command.
+
+Neither is ever taken from a file of the workspace (`config_keys`: `never`), and what they say is shown nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from sluice.errors import ConfigurationError
+from sluice.run.config_keys import keys
+from sluice.run.settings import Settings
+from sluice.tools.process import run_command
+
+COMMAND_SECONDS = 30.0  # for a key_command: a password store that must be unlocked takes a while
+MAX_KEY_BYTES = 64 * 1024  # of a key file, or of what a command prints; keys have a few hundred
+
+
+async def with_key(settings: Settings) -> Settings:
+    """The settings with the key of `api_key_file` or `key_command`, if a key is needed and none is there.
+
+    Neither is asked where requests are not sent, or go to an address that needs no key. The command runs without a shell
+    and without a terminal, in the home folder, for at most 30 seconds. Raises `ConfigurationError`. Being cancelled ends
+    the command.
+    """
+    offline = settings.mode == "mock" or settings.replay is not None
+    if settings.api_key or offline or not settings.route().needs_key:
+        return settings
+    if settings.api_key_file is not None:
+        return msgspec.structs.replace(settings, api_key=key_from_file(settings.api_key_file))
+    if settings.key_command:
+        return msgspec.structs.replace(settings, api_key=await key_from_command(settings.key_command))
+    return settings
+
+
+def key_from_file(path: str) -> str:
+    """The key that a file holds, trimmed. Raises `ConfigurationError` for one that others on this machine may read."""
+    named = f"api_key_file {path!r}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ConfigurationError(f"{named} is no file")
+            if os.name == "posix" and found.st_mode & 0o077:
+                raise ConfigurationError(f"others on this machine can read {named}; run chmod 600 on it")
+            raw = os.read(descriptor, MAX_KEY_BYTES)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{named} cannot be read: {reason}") from None
+    return _key(raw, named)
+
+
+async def key_from_command(words: Sequence[str]) -> str:
+    """The key that a command prints, trimmed. Raises `ConfigurationError`, which shows nothing of what it printed."""
+    named = f"key_command {words[0]!r}"
+    program = _program(words[0])
+    if program is None:
+        raise ConfigurationError(f"{named} is not found; name a program in your PATH, or one by its absolute path")
+    printed = bytearray()
+
+    def take(piece: bytes) -> bool:
+        printed.extend(piece)
+        return len(printed) > MAX_KEY_BYTES
+
+    try:
+        ended = await run_command(
+            [program, *words[1:]],
+            cwd=_home(),
+            env=dict(os.environ),
+            timeout=COMMAND_SECONDS,
+            output=take,
+            errors=lambda _piece: None,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{named} cannot be run: {reason}") from None
+    if ended.timed_out:
+        raise ConfigurationError(f"{named} did not end within {COMMAND_SECONDS:g} s")
+    if ended.exit_code != 0:
+        how = f"exit code {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
+        raise ConfigurationError(f"{named} failed ({how}); run it by hand to see why")
+    return _key(bytes(printed), f"what {named} prints")
+
+
+def _key(raw: bytes, named: str) -> str:
+    try:
+        return str(keys()["api_key"].parse(raw.decode("ascii")) or "") or _no_key(named)
+    except ValueError:
+        return _no_key(named)
+
+
+def _no_key(named: str) -> str:
+    raise ConfigurationError(f"{named} is no key; expected {keys()['api_key'].expected()}")
+
+
+def _program(word: str) -> str | None:
+    """The program's absolute path. A relative one could be a file of the workspace, and is none."""
+    if "/" in word:
+        path = os.path.expanduser(word)
+        return path if os.path.isabs(path) else None
+    folders = [folder for folder in os.environ.get("PATH", "").split(":") if os.path.isabs(folder)]
+    return shutil.which(word, path=":".join(folders))
+
+
+def _home() -> str:
+    home = str(Path("~").expanduser())
+    return home if os.path.isdir(home) else "/"
