@@ -76,6 +76,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # -- the sandbox: what one command may take of the machine, as far as the kernel holds it
     max_command_processes: int = 1024  # processes and threads at one time; a parallel build takes a few hundred
     max_command_memory_bytes: int = 8 * 1024 * MIB  # bytes of data of one process; linkers take a few GiB
+    max_run_memory_bytes: int = 16 * 1024 * MIB  # bytes of all of a run's commands together; watched, not held
     max_command_file_bytes: int = 4 * 1024 * MIB  # bytes of one file a command writes
     max_command_cpu_seconds: float = 3600.0  # seconds of one process's computing; a job may outlive any timeout
 

@@ -36,6 +36,12 @@ GUARDS = {
     "count of connections": (TOOLS + "host_proxy.py", "if self._open >= MAX_CONNECTIONS:", "if False:", "bounds_of_heads"),
     "time of a head": (TOOLS + "host_proxy.py", "async with asyncio.timeout(HEAD_SECONDS):", "if True:", "bounds_of_heads"),
     "door shut": (TOOLS + "host_proxy.py", "                task.cancel()\n", "                pass\n", "door_that_shuts"),
+    "memory together": (TOOLS + "tree_watch.py", "if sum(held.values()) > self.max_memory_bytes:", "if False:", "over_the_bound or holds_most"),
+    "shared memory": (TOOLS + "tree_watch.py", "held = next(int", "next(int", "counts_once"),
+    "count of processes": (TOOLS + "tree_watch.py", "if tree.tasks > self._max_processes]", "if False]", "fork_bomb_is_ended"),
+    "memory files": (TOOLS + "bubblewrap.py", '"--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"', '"--tmpfs", "/dev/shm"', "memory_files"),
+    "devices read-only": (TOOLS + "bubblewrap.py", '*("--remount-ro", "/dev", "--proc", "/proc"),', '*("--proc", "/proc"),', "memory_files"),
+    "first to go": (TOOLS + "bubblewrap.py", "echo 1000 >/proc/self/oom_score_adj", ":", "end_first"),
     "read-only root": (TOOLS + "bubblewrap.py", '*("--ro-bind", "/", "/", "--dev"', '*("--bind", "/", "/", "--dev"', "of_the_system"),
     "hidden places": (TOOLS + "bubblewrap.py", "words += _hide(path)\n            if os", "pass\n            if os", "keys_home"),
     "process numbers": (TOOLS + "bubblewrap.py", '"--unshare-pid", ', "", "tree_lives_on or out_of_reach"),
@@ -96,7 +102,10 @@ def main() -> int:
                     tests,
                     "tests/tools/test_sandbox.py",
                     "tests/tools/test_jobs.py",
-                    *(f"tests/tools/test_{name}.py" for name in ("allowed_hosts", "proxy_request", "host_proxy")),
+                    *(
+                        f"tests/tools/test_{name}.py"
+                        for name in ("allowed_hosts", "proxy_request", "host_proxy", "tree_watch")
+                    ),
                 ]
                 done = subprocess.run(
                     words,

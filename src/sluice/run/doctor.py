@@ -12,10 +12,12 @@ from pathlib import Path
 import msgspec
 
 from sluice.errors import SluiceError
+from sluice.limits import DEFAULT_LIMITS
 from sluice.tools.bubblewrap import bounds_processes, find_bubblewrap
 from sluice.tools.keeper import landlock_version
 from sluice.tools.process import environment
 from sluice.tools.sandbox import Kind, Sandbox, available
+from sluice.tools.tree_watch import TreeWatch
 
 _SECONDS = 20.0
 _NO_SHELL = 127
@@ -77,20 +79,34 @@ async def _try_all(kind: Kind, folder: Path) -> tuple[Protection, ...]:
             ]
         finally:
             box.close()
-    bounded = kind == "bubblewrap" and (bounds_processes() or os.getuid() != 0)
-    return (*found, *_limits(bounded, kind))
+    return (*found, *_limits(kind))
 
 
-def _limits(bounded: bool, kind: Kind) -> Sequence[Protection]:
+def _limits(kind: Kind) -> Sequence[Protection]:
+    by_kernel = kind == "bubblewrap" and (bounds_processes() or os.getuid() != 0)
+    watched = "watched and ended, not held by the kernel" + (
+        "" if kind != "bubblewrap" else "; for root that needs Linux 6.14"
+    )
     return (
-        Protection("the number of processes is bounded", bounded, "" if bounded else "for root, Linux 6.14 is needed"),
+        Protection("the number of processes is bounded", True, "by the kernel" if by_kernel else watched),
+        Protection("size of a file, memory and computing time are bounded", True, "of each process"),
         Protection(
-            "size of a file, memory and computing time are bounded", True, "of each process, not of all together"
+            "memory of all commands together is bounded",
+            True,
+            f"watched ten times a second, not held by the kernel; at most {_gib(_memory_bound())} GiB",
         ),
         Protection(
             "everything ends with us", True, "process numbers of its own" if kind == "bubblewrap" else "a keeper"
         ),
     )
+
+
+def _memory_bound() -> int:
+    return TreeWatch(DEFAULT_LIMITS.max_run_memory_bytes, DEFAULT_LIMITS.max_command_processes).max_memory_bytes
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f}"
 
 
 async def _succeeds(box: Sandbox, work: Path, command: str) -> bool | None:

@@ -20,6 +20,7 @@ from sluice.tools.output import Bounded, HeadTail, clipped
 from sluice.tools.process import Ended, Reader, environment, run_command
 from sluice.tools.registry import Tool, ToolContext
 from sluice.tools.sandbox import HOW_TO_ALLOW, Ran, SandboxError
+from sluice.tools.tree_watch import excess_error
 from sluice.values.calls import Risk
 from sluice.values.ports import Cancel
 from sluice.values.results import Blocked, ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
@@ -266,6 +267,8 @@ def _verdict(
     if ended.overflowed:
         message = f"the command printed more than {limits.max_command_output_bytes} bytes and was ended"
         return "failed", "needs_inspection", ErrorInfo("output_limit", message)
+    if ended.excess is not None:
+        return "failed", "needs_inspection", excess_error(ended.excess, limits)
     if ended.signal is not None:
         return (
             "failed",

@@ -28,9 +28,11 @@ _PRIVATE_PID_MAX = (6, 14)  # Linux: before it, the file below is the whole mach
 # Runs between the layers. The number of a first process is small only in a namespace of its own.
 _BETWEEN = """if [ "$1" -gt 0 ] && [ "$$" -lt 8 ]; then
   { echo "$1" >/proc/sys/kernel/pid_max; } 2>/dev/null; fi
+{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 { ulimit -u "$2" || ulimit -p "$2"; } 2>/dev/null
 ulimit -c 0; ulimit -d "$3"; ulimit -f "$4"; ulimit -t "$5"
 shift 5; exec "$@" """
+_SHARED_MEMORY_BYTES = 512 * 1024 * 1024  # in /dev/shm, which is memory that belongs to no process
 _SHELL_BLOCK = 512  # bytes in which a POSIX shell counts the size of a file
 _SYSTEM_FOLDERS = ("/run/current-system", "/home/linuxbrew/.linuxbrew")  # programs that lie in hidden folders
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -79,7 +81,8 @@ def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--cap-drop", "ALL"),
         *(("--unshare-net",) if network == "none" else ()),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108
+        *("--remount-ro", "/dev", "--proc", "/proc"),
     ]
     workspace = places.workspace
     before = [path for path in places.hidden if not _within(path, workspace)]

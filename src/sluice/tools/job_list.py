@@ -39,6 +39,8 @@ def state(job: Job) -> str:
         return "ended at its timeout"
     if ended.overflowed:
         return "ended, it printed too much"
+    if ended.excess is not None:
+        return f"ended, it held too much ({ended.excess})"
     if ended.signal is not None:
         return f"ended by signal {ended.signal}"
     return f"exited with status {ended.exit_code}"

@@ -96,6 +96,7 @@ def _become(words: list[str], order: dict[str, Any], libc: ctypes.CDLL) -> None:
     """Turns this process into the command; tells a failure on the status pipe instead of returning."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _offer_to_the_kernel()
         os.fchdir(order["folder_fd"])
         for name, bound in order["limits"]:
             number = getattr(resource, name)
@@ -110,6 +111,15 @@ def _become(words: list[str], order: dict[str, Any], libc: ctypes.CDLL) -> None:
     except BaseException as error:
         os.write(order["status_fd"], json.dumps({"problem": f"{words[0]}: {error}"}).encode() + b"\n")
         os._exit(127)
+
+
+def _offer_to_the_kernel() -> None:
+    """When the machine's memory runs out, the kernel is to end commands before whoever started them."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        return
 
 
 def _confine(order: dict[str, Any], libc: ctypes.CDLL) -> None:

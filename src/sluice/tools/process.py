@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sluice.limits import DEFAULT_LIMITS
+from sluice.tools.environment import TREE_MARK as TREE_MARK
+from sluice.tools.environment import environment as environment
 from sluice.tools.process_tree import Descended, Marked, ask_to_end, kill_all
+from sluice.tools.tree_watch import Excess, TreeWatch
 from sluice.values.ports import Cancel
 
 GRACE_SECONDS = 0.5  # between TERM and KILL: enough to remove a lock file, within the second a tree may live on
@@ -29,9 +32,6 @@ _READ_BYTES = 64 * 1024  # one read, the size of a Linux pipe
 _LINUX = sys.platform.startswith("linux")
 _POLL_SECONDS = 0.02  # between looks at a child where the system has no pidfd
 
-TREE_MARK = "COMMAND_TREE"
-"""The variable whose value every process of one command inherits, by which survivors in other sessions are found."""
-
 Reader = Callable[[bytes], bool | None]
 """Takes output as it comes; `True` says that it wants no more, which ends the command."""
 
@@ -39,7 +39,7 @@ Hold = Literal["group", "leader", "reaper"]
 """What holds a command's tree together: nothing but its group and its mark; a leader with whom the kernel ends all (a
 sandbox with process numbers of its own); a leader that adopts every orphan below it (`tools/keeper.py`)."""
 
-_Reason = Literal["exit", "timeout", "cancel", "overflow", "enough", "fault"]
+_Reason = Literal["exit", "timeout", "cancel", "overflow", "enough", "fault", "excess"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Ended:
     """How a command ended. Exactly one of `exit_code` and `signal` is set, unless its end could not be seen.
 
     `overflowed`: it was ended because it printed more than the cap. `stopped`: its reader wanted no more.
+    `excess` says of what it held too much when it was ended for that.
     `left_running` counts processes it had started that lived on after it and were ended.
     """
 
@@ -58,36 +59,7 @@ class Ended:
     stopped: bool = False
     left_running: int = 0
     output_bytes: int = 0
-
-
-_KEPT = ("HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-_STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-_NEVER_STARTS = ("SLUICE_", "NCA_", "GIT_", "LD_", "DYLD_", "PYTHON", "BASH_", "RIPGREP_")
-_NEVER_ENDS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
-_NEVER = frozenset({"ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", TREE_MARK})
-
-
-def environment(source: Mapping[str, str] | None = None, extra: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of a command, taken from `source` (default: our own) by an allow-list.
-
-    Kept: who and where the user is, language, time zone, and `extra` names the user asked for. Never kept, whoever asks:
-    keys and tokens, our own settings, and names by which a shell, git, Python or the loader runs other code. `PATH` is the
-    user's own without relative entries (those would name programs of the workspace), with the standard folders at its end.
-    `HOME` is the real one, so that compilers and package tools find their caches.
-    """
-    own = os.environ if source is None else source
-    kept = {name: own[name] for name in (*_KEPT, *extra) if name in own and not _is_never(name)}
-    kept.update((name, value) for name, value in own.items() if name.startswith("LC_") and not _is_never(name))
-    folders = [folder for folder in own.get("PATH", "").split(":") if folder.startswith("/")]
-    kept["PATH"] = ":".join(dict.fromkeys((*folders, *_STANDARD_PATH)))
-    kept["TERM"] = "dumb"  # no colours and no cursor games in what a model reads
-    kept["PAGER"] = "cat"
-    return kept
-
-
-def _is_never(name: str) -> bool:
-    upper = name.upper()
-    return upper in _NEVER or upper.startswith(_NEVER_STARTS) or upper.endswith(_NEVER_ENDS)
+    excess: Excess | None = None
 
 
 async def run_command(
@@ -104,6 +76,7 @@ async def run_command(
     sweep: bool = True,
     hold: Hold = "group",
     pass_fds: Sequence[int] = (),
+    watch: TreeWatch | None = None,
 ) -> Ended:
     """Runs `argv` (the program by absolute path) and returns when it has ended, at most `drain_seconds` later.
 
@@ -112,8 +85,8 @@ async def run_command(
     returns `True`, the group is ended: TERM, then KILL after a grace (KILL at once for the last two). In every case,
     cancellation of this coroutine included, nothing of the group lives on when this returns; with `sweep`, on Linux, that
     holds for processes in other sessions too, as long as they kept the environment they inherited. With `hold` it holds
-    for every process below the leader. `pass_fds` are open in the program under the same numbers. No descriptor, no
-    zombie stays.
+    for every process below the leader. `watch` ends it for what it holds.
+    `pass_fds` are open in the program under the same numbers. No descriptor, no zombie stays.
 
     Raises `OSError` if the program or the folder cannot be used or the arguments are too long, `ValueError` for a NUL in
     an argument, and what a reader raises.
@@ -124,6 +97,7 @@ async def run_command(
     child = _Child(max_output_bytes, hold if _LINUX else "group", pass_fds)
     try:
         child.start(argv, cwd, {**env, TREE_MARK: mark}, output, errors)
+        child.watch_by(watch)
         reason = await child.first_reason(timeout, cancel)
         if reason in ("timeout", "cancel"):
             child.ask_to_end()
@@ -144,6 +118,7 @@ async def run_command(
         stopped=reason == "enough",
         left_running=left if reason == "exit" else 0,
         output_bytes=child.seen,
+        excess=child.excess if reason == "excess" else None,
     )
 
 
@@ -184,6 +159,8 @@ class _Child:
         self._over = False
         self.seen = 0
         self.fault: Exception | None = None
+        self.excess: Excess | None = None
+        self._watch: TreeWatch | None = None
 
     @property
     def code(self) -> int | None:
@@ -216,6 +193,12 @@ class _Child:
         for read_end in self._readers:
             self._loop.add_reader(read_end, self._read, read_end)
         self._watch_exit()
+
+    def watch_by(self, watch: TreeWatch | None) -> None:
+        """Lets `watch` end this command; on Linux only."""
+        if watch is not None and self._process is not None and _LINUX:
+            self._watch = watch
+            watch.enter(self._process.pid, self._over_a_bound)
 
     async def first_reason(self, timeout: float, cancel: Cancel | None) -> _Reason:
         """Waits for the first thing that ends the command."""
@@ -256,6 +239,8 @@ class _Child:
     async def end(self, mark: str | None) -> int:
         """Kills what is left, reaps the leader, closes every descriptor; returns how many others were alive."""
         left = 0
+        if self._watch is not None and self._process is not None:
+            self._watch.leave(self._process.pid)
         try:
             if self._process is not None:
                 left = await self._kill_tree(mark)
@@ -288,12 +273,19 @@ class _Child:
         leader = self._process.pid
         if not _LINUX or self._hold == "leader":
             return 0  # the kernel kills them with the leader
+        # In one call, so that none of the group can multiply in the meantime: what is looked for below may be many.
+        self.signal_group(signal.SIGSTOP)
         killed: set[int] = set()
         if self._hold == "reaper" and not self._exited.done():
             killed = await kill_all(Descended(leader), _REAP_SECONDS)
         if mark is not None:
             killed |= await kill_all(Marked(f"{TREE_MARK}={mark}"), _REAP_SECONDS)
         return len(killed - {leader})
+
+    def _over_a_bound(self, excess: Excess) -> None:
+        self.excess = excess
+        self.signal_group(signal.SIGKILL if self._hold == "leader" else signal.SIGSTOP)  # it must not grow until `end`
+        self._settle("excess")
 
     def _wished(self, wish: asyncio.Future[bool]) -> None:
         if not wish.cancelled():

@@ -13,6 +13,7 @@ import signal
 import time
 
 _ENVIRON_BYTES = 4 * 1024 * 1024  # read of one process's environment while looking for survivors
+_PATIENCE = 10  # times the time in which nothing changes
 _KEEPER = "bwrap"  # the processes that hold a sandbox: a TERM to them would be a KILL to what they hold
 
 
@@ -74,16 +75,25 @@ def process_ids() -> list[int]:
 
 
 async def kill_all(look: Look, seconds: float) -> set[int]:
-    """Kills what `look` finds until it finds nothing, for at most `seconds`; returns every process it killed.
+    """Kills what `look` finds until it finds nothing; returns every process it killed.
 
-    All are stopped before the first is killed, so that none can replace another in the meantime.
+    All are stopped before the first is killed, so that none can replace another in the meantime: what multiplies is looked
+    for again until nothing new is found. Gives up once nothing has changed for `seconds`, or after ten times that.
     """
     killed: set[int] = set()
-    deadline = time.monotonic() + seconds
+    stopped: set[int] = set()
+    latest = time.monotonic() + _PATIENCE * seconds
+    deadline = min(latest, time.monotonic() + seconds)
     while True:
         found = look.find()
-        for number in (signal.SIGSTOP, signal.SIGKILL) if len(found) > 1 else (signal.SIGKILL,):
-            killed.update(pid for pid in found if _send(pid, number, look))
+        new = set(found) - stopped
+        if len(found) > 1 and new and time.monotonic() < latest:
+            stopped.update(pid for pid in new if _send(pid, signal.SIGSTOP, look))
+            stopped |= new
+            deadline = min(latest, time.monotonic() + seconds)
+            await asyncio.sleep(0)
+            continue
+        killed.update(pid for pid in found if _send(pid, signal.SIGKILL, look))
         if not found or time.monotonic() > deadline:
             return killed
         await asyncio.sleep(0.001)  # a killed process needs a moment to be gone

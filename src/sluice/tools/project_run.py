@@ -17,6 +17,7 @@ from sluice.tools.process import Ended, environment, run_command
 from sluice.tools.project import Command, Plan, ProjectProblem
 from sluice.tools.registry import Tool, ToolContext
 from sluice.tools.sandbox import HOW_TO_ALLOW, Ran, SandboxError
+from sluice.tools.tree_watch import excess_error
 from sluice.values.results import Blocked, ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
 
 END_SECONDS = 5.0  # beyond the longest timeout: for ending the tree and answering
@@ -212,6 +213,8 @@ def _verdict(finished: Finished, limits: Limits) -> tuple[ResultStatus, FailureC
     if ended.overflowed:
         message = f"it printed more than {limits.max_command_output_bytes} bytes and was ended"
         return "failed", "needs_inspection", ErrorInfo("output_limit", message)
+    if ended.excess is not None:
+        return "failed", "needs_inspection", excess_error(ended.excess, limits)
     if ended.exit_code == 0:
         return "ok", None, None
     how = f"was ended by signal {ended.signal}" if ended.signal is not None else f"exited with status {ended.exit_code}"

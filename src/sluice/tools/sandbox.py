@@ -25,6 +25,7 @@ from sluice.tools.private_folders import make_private_folders, remove_folder
 from sluice.tools.process import Ended, Reader, environment, run_command, succeeds
 from sluice.tools.sandbox_places import Places, UnprotectableError, find_places, planted
 from sluice.tools.sandbox_status import all_gone, read_status, status_pipe
+from sluice.tools.tree_watch import TreeWatch
 from sluice.values.ports import Cancel
 
 Mode = Literal["auto", "off"]
@@ -90,6 +91,7 @@ class Sandbox:
         self._unsandboxed = unsandboxed
         self._network: Network = "all" if network else "door" if hosts else "none"
         self._proxy = HostProxy(hosts)
+        self._watch = TreeWatch(limits.max_run_memory_bytes, limits.max_command_processes)
         self._private = tuple(private)
         self._limits = limits
         self._kind = kind
@@ -190,12 +192,13 @@ class Sandbox:
                 drain_seconds=bounds.drain_seconds,
                 sweep=False,
                 hold="leader",
+                watch=self._watch,
                 pass_fds=(outer_write, inner_write, words_fd, folder, *((door.child,) if door is not None else ())),
             )
         finally:
             await all_gone(read_status(outer_read))
         status = read_status(inner_read)
-        whole = not (ended.timed_out or ended.cancelled or ended.overflowed or ended.stopped)
+        whole = not (ended.timed_out or ended.cancelled or ended.overflowed or ended.stopped or ended.excess)
         begun = "child-pid" in status and "bwrap:" not in said.text()
         if whole and "exit-code" not in status and not begun:
             raise SandboxError(f"the sandbox could not be set up, no command was run: {said.text()}")
@@ -239,6 +242,7 @@ class Sandbox:
             max_output_bytes=bounds.max_output_bytes,
             drain_seconds=bounds.drain_seconds,
             hold="reaper",
+            watch=self._watch,
             pass_fds=(status_write, words_fd, folder),
         )
         status = read_status(status_read)
