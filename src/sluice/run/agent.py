@@ -18,7 +18,7 @@ from sluice.run.parts import Parts
 from sluice.run.steering import SteeringTicket
 from sluice.turn.machine import Machine
 from sluice.values import notices as n
-from sluice.values.messages import UserMessage
+from sluice.values.messages import Conversation, UserMessage
 from sluice.wire.surrogates import storable
 
 
@@ -40,6 +40,16 @@ class Agent:
     def session(self) -> str:
         """The id of the stored session; empty for one that nobody can come back to."""
         return self._parts.store.session
+
+    @property
+    def parts(self) -> Parts:
+        """What it works with now."""
+        return self._parts
+
+    @property
+    def messages(self) -> Conversation:
+        """The conversation so far, as it is sent: what is stored, unless it was shrunk."""
+        return self._talk.messages
 
     async def run(self, prompt: str | UserMessage) -> AsyncGenerator[n.Notice, None]:
         """Answers one prompt; yields notices in order, the last of them `RunFinished`, exactly once.

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
 
-import msgspec
-
+from sluice.run.question import GUTTER, counted, in_one_line, shown_arguments
 from sluice.values.calls import ToolSpec
 
 TERMINAL = "/dev/tty"
 MAX_ANSWER_BYTES = 4096  # what a terminal takes as one line
 _MAX_WORDS = 1000  # characters of a person's word to the model
-_GUTTER = "  │ "
+_GUTTER = f"  {GUTTER}"
 _YES, _NO = ("y", "yes"), ("n", "no", "")
-_ODD_SHOWN = 8  # characters that are no ASCII and are named
 
 
 def has_terminal(path: str = TERMINAL) -> bool:
@@ -70,24 +67,20 @@ class TerminalApprover:
         lines = ["", f"The model wants to use {self._one_line(spec.name)} ({spec.category})"]
         lines += [f"  in {self._one_line(self._folder)}", f"  asked because {self._one_line(reason)}"]
         total = 0
-        for name, text in _shown_arguments(arguments):
-            shown = self._escaped(text)
-            count = shown.count("\n") + 1
-            total += len(text)
-            lines.append(f"  {self._one_line(name)}: {_count(len(text), 'character')}, {_count(count, 'line')}")
-            lines += [f"{_GUTTER}{piece}" for piece in wrapped(shown, columns - len(_GUTTER) - 1)]
-            odd = sorted({char for char in text if ord(char) > 127})
-            if odd:
-                named = " ".join(f"U+{ord(char):04X}" for char in odd[:_ODD_SHOWN])
-                lines.append(f"  it holds letters that are no ASCII and may look like others: {named}")
+        for shown in shown_arguments(arguments, self._escaped):
+            total += shown.characters
+            lines.append(f"  {shown.heading}")
+            lines += [f"{_GUTTER}{piece}" for piece in wrapped(shown.text, columns - len(_GUTTER) - 1)]
+            if shown.odd:
+                lines.append(f"  {shown.odd}")
         lines.append(
-            f"Allow this one call of {self._one_line(spec.name)} ({_count(total, 'character')} shown above)? "
+            f"Allow this one call of {self._one_line(spec.name)} ({counted(total, 'character')} shown above)? "
             "y, n, or a word to the model: "
         )
         return "\n".join(lines)
 
     def _one_line(self, text: str) -> str:
-        return self._escaped(text).replace("\n", "␊").replace("\t", "␉")
+        return in_one_line(text, self._escaped)
 
 
 def answer(line: bytes | None) -> tuple[bool, str]:
@@ -119,21 +112,6 @@ def wrapped(text: str, columns: int) -> Iterator[str]:
             piece.append(char)
             width += wide
         yield "".join(piece)
-
-
-def _shown_arguments(arguments: str) -> list[tuple[str, str]]:
-    """Each argument by name: text as it is, other values as JSON. All of them, or the raw arguments in one piece."""
-    try:
-        found = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError):
-        return [("arguments", arguments)]
-    if not isinstance(found, dict) or not found:
-        return [("arguments", arguments)]
-    return [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in found.items()]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _columns(fd: int) -> int:

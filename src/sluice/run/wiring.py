@@ -87,14 +87,10 @@ async def open_agent(
         stack.callback(audit.close)
         store = store or MemoryStore()
         text = system_prompt if system_prompt is not None else prompt_text(settings, policy)
-        model = model_entry(settings)
-        provider = "mock" if settings.mode == "mock" else settings.route().provider
+        side = model_side(settings)
         parts = Parts(
             transport=transport,
-            dialect=find_dialect(settings),
-            options=settings.model_options(),
-            provider=provider,
-            inline=find_inline(settings),
+            **side,
             intent=intent,
             executor=executor,
             policy=policy,
@@ -109,14 +105,26 @@ async def open_agent(
             end_jobs=jobs.end_all,
             in_front=lambda: jobs.in_front,
             to_background=jobs.to_background,
-            news=[*news, *unpriced(settings, model)],
-            window_tokens=model.window,
-            model=model,
+            sandbox=sandbox_in_force(settings, policy),
+            news=[*news, *unpriced(settings, side["model"])],
             place=lambda: place_digest(settings.workspace, environment()),
         )
-        agent = Agent(parts, Talk(text, store, await store.history(), provider))
+        agent = Agent(parts, Talk(text, store, await store.history(), parts.provider))
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
+
+
+def model_side(settings: Settings) -> dict[str, Any]:
+    """The fields of `Parts` that say which model is asked and how, without the transport. Raises `ConfigurationError`."""
+    model = model_entry(settings)
+    return {
+        "dialect": find_dialect(settings),
+        "options": settings.model_options(),
+        "provider": "mock" if settings.mode == "mock" else settings.route().provider,
+        "inline": find_inline(settings),
+        "window_tokens": model.window,
+        "model": model,
+    }
 
 
 def model_entry(settings: Settings) -> ModelEntry:
@@ -183,22 +191,12 @@ def open_tools(
 
     `journal` and `seen` are those of a stored session; by default pre-images are kept and nothing has been seen.
     """
-    own_files = [path for path in (settings.config_file, settings.api_key_file) if path]
-    private = [str(state_folder()), str(data_folder()), *own_files]
-    workspace = stack.enter_context(Workspace(settings.workspace, private=private))
+    workspace = stack.enter_context(Workspace(settings.workspace, private=private_places(settings)))
     spill = stack.enter_context(Spill())
     seen = seen or SeenFiles()
     journal = journal or BlobJournal(str(state_folder()), settings.workspace)
     registry = make_registry(settings, own)
-    sandbox = Sandbox(
-        settings.workspace,
-        mode=settings.sandbox,
-        unsandboxed=settings.allow_unsandboxed,
-        network=settings.allow_network,
-        hosts=[parse_host(text) for text in settings.allow_host],
-        private=[*private, *config_folders()],
-        limits=settings.limits,
-    )
+    sandbox = make_sandbox(settings)
     stack.callback(sandbox.close)
     jobs = Jobs(settings.limits)
     stack.push_async_callback(jobs.end_all)
@@ -216,6 +214,30 @@ def open_tools(
         )
 
     return workspace, seen, Executor(registry, context), jobs
+
+
+def make_sandbox(settings: Settings) -> Sandbox:
+    """The sandbox that commands of these settings run in. Making it touches nothing; close it in every case."""
+    return Sandbox(
+        settings.workspace,
+        mode=settings.sandbox,
+        unsandboxed=settings.allow_unsandboxed,
+        network=settings.allow_network,
+        hosts=[parse_host(text) for text in settings.allow_host],
+        private=[*private_places(settings), *config_folders()],
+        limits=settings.limits,
+    )
+
+
+def sandbox_in_force(settings: Settings, policy: Policy) -> str:
+    """What commands of a run with these settings would run in, in words; empty where none can run, or be asked about."""
+    return "" if "execution" in blocked_categories(policy) else make_sandbox(settings).words
+
+
+def private_places(settings: Settings) -> list[str]:
+    """Places of our own that no tool may open."""
+    own_files = [path for path in (settings.config_file, settings.api_key_file) if path]
+    return [str(state_folder()), str(data_folder()), *own_files]
 
 
 def make_registry(settings: Settings, own: Sequence[Tool] = ()) -> Registry:
@@ -257,7 +279,11 @@ def prompt_text(settings: Settings, policy: Policy) -> str:
     blocked = [_BLOCKED_WORDS[category] for category in blocked_categories(policy)]
     today = date.today()
     text = prompts.system_prompt(
-        workspace=settings.workspace, today=today, blocked=blocked, file=settings.system_prompt_file
+        workspace=settings.workspace,
+        today=today,
+        blocked=blocked,
+        file=settings.system_prompt_file,
+        commands=sandbox_in_force(settings, policy),
     )
     more = settings.append_system_prompt
     return text if more is None else f"{text.rstrip()}\n\n{more.strip()}\n"
