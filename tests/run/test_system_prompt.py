@@ -85,3 +85,8 @@ def test_a_file_that_cannot_be_used_is_the_users_to_correct(tmp_path: Path, cont
 def test_a_device_without_end_is_refused_and_not_read_for_ever(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="larger than"):
         _prompt(tmp_path, file="/dev/zero")
+
+
+def test_it_says_what_commands_run_in(tmp_path: Path) -> None:
+    assert "Commands: not in this run" in _prompt(tmp_path)
+    assert "Commands: bubblewrap, no network" in _prompt(tmp_path, commands="bubblewrap, no network")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sluice.tools import sandbox
+from sluice.tools.allowed_hosts import parse_host
 from sluice.tools.process import environment
 from sluice.tools.sandbox import Ran, Sandbox, SandboxError, available
 from sluice.tools.tree_watch import TreeWatch
@@ -315,6 +316,7 @@ def test_a_fork_bomb_is_held_and_ended(make: Callable[..., Box]) -> None:
 
 HOST = """
 import asyncio, os, sys
+from sluice.tools.allowed_hosts import parse_host
 from sluice.tools.process import environment
 from sluice.tools.sandbox import Sandbox
 async def main():
@@ -381,3 +383,19 @@ def test_it_works_as_another_user_too(make: Callable[..., Box], work: Path) -> N
             os.close(fd)
     assert done.stdout.decode().split() == ["65534", "wall", "1024"], done.stderr
     assert (work / "made").read_text() == "in\n"
+
+
+def test_what_commands_run_in_is_told_in_words(work: Path) -> None:
+    hosts = [parse_host(f"h{number}.example") for number in range(10)]
+    told = {
+        ("bubblewrap", False, ()): "bubblewrap, no network",
+        ("bubblewrap", True, ()): "bubblewrap, with the network",
+        ("landlock", False, tuple(hosts)): "Landlock (files of git are not protected), no network",
+        ("off", False, ()): "no sandbox: commands can do what the user can",
+        ("none", False, ()): "none can be had on this machine, so commands are refused",
+    }
+    for (kind, network, listed), words in told.items():
+        assert Sandbox(str(work), kind=kind, network=network, hosts=listed).words == words  # type: ignore[arg-type]
+    words = Sandbox(str(work), kind="bubblewrap", hosts=hosts).words
+    assert words.startswith("bubblewrap, network: h0.example, ")
+    assert words.endswith("h7.example and 2 more")

@@ -69,6 +69,7 @@ class Carrier:
                 workspace=parts.workspace,
                 tools=tuple(s.name for s in specs),
                 blocked=tuple(c for c in blocked_categories(parts.policy) if c in offered),
+                sandbox=parts.sandbox,
             )
         )
         while parts.news:

@@ -94,7 +94,8 @@ class Parts:
     `window_tokens` is the model's context window if known, `model` holds its prices. `approver` is `None` where nobody
     can be asked. `random` and `sleep` serve the waits between attempts. `end_jobs` ends what runs in the background.
     `in_front` is the command line that a call waits for, if it can be moved to the background; `to_background` moves it and
-    returns the job's name (`Jobs` in `tools/jobs.py`); both are `None` where there is none. `news`
+    returns the job's name (`Jobs` in `tools/jobs.py`); both are `None` where there is none. `sandbox` says
+    in words what commands run in. `news`
     are lines that the next run tells as warnings, once. `place` is the digest of the working folder and the environment
     names that a call would have; an approval holds only where it is still the same. `provider` is who answers, for stored
     replies. `inline` names the form in which the model writes calls inside its text. `intent` wants `CallIntent` and
@@ -122,6 +123,7 @@ class Parts:
     model: ModelEntry = UNKNOWN
     end_jobs: Callable[[], Awaitable[None]] = no_jobs
     in_front: Callable[[], str | None] = nothing_in_front
+    sandbox: str = ""
     to_background: Callable[[], str | None] = nothing_in_front
     news: list[str] = field(default_factory=list)
     place: Callable[[], str] = no_place

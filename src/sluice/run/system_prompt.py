@@ -18,10 +18,13 @@ _HEAD_BYTES = 512  # of .git/HEAD; a branch name is far shorter
 _BRANCH = re.compile(r"ref: refs/heads/([\w./-]{1,200})\s*\Z")
 
 
-def system_prompt(*, workspace: str, today: date, blocked: Sequence[str], file: str | None = None) -> str:
+def system_prompt(
+    *, workspace: str, today: date, blocked: Sequence[str], file: str | None = None, commands: str = ""
+) -> str:
     """The system text of a run. `file` replaces our own words as they stand, nothing filled in.
 
-    `blocked` holds words such as `changing files (--allow-mutating-tools)`. Raises `ConfigurationError` for a file that
+    `blocked` holds words such as `changing files (--allow-mutating-tools)`, `commands` says what they run in, if any can.
+    Raises `ConfigurationError` for a file that
     cannot be read, is no UTF-8, or is larger than 256 KiB.
     """
     if file is not None:
@@ -32,6 +35,7 @@ def system_prompt(*, workspace: str, today: date, blocked: Sequence[str], file: 
         "system": f"{platform.system()} {platform.machine()}",
         "workspace": workspace,
         "git": git_state(Path(workspace)),
+        "commands": commands or "not in this run",
         "blocked": "; ".join(blocked) if blocked else "nothing",
     }
     return re.sub(r"\{(\w+)\}", lambda m: facts.get(m[1], m[0]), text)

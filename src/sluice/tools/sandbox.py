@@ -32,6 +32,7 @@ Mode = Literal["auto", "off"]
 Kind = Literal["bubblewrap", "landlock", "none", "off"]
 
 _TRY_SECONDS = 10.0  # for the first try of a sandbox; a busy machine has been seen to take one
+_HOSTS_SHOWN = 8
 _MESSAGE_BYTES = 400  # shown of what bubblewrap said
 
 HOW_TO_ALLOW = (
@@ -90,6 +91,7 @@ class Sandbox:
         self._mode = mode
         self._unsandboxed = unsandboxed
         self._network: Network = "all" if network else "door" if hosts else "none"
+        self._hosts = tuple(hosts)
         self._proxy = HostProxy(hosts)
         self._watch = TreeWatch(limits.max_run_memory_bytes, limits.max_command_processes)
         self._private = tuple(private)
@@ -105,6 +107,21 @@ class Sandbox:
             found: Kind = "off" if self._mode == "off" else available()
             self._kind = "off" if found == "none" and self._unsandboxed else found
         return self._kind
+
+    @property
+    def words(self) -> str:
+        """What commands run in and what they reach of the network, in one line. Tries the machine when first asked."""
+        if self.kind == "none":
+            return "none can be had on this machine, so commands are refused"
+        if self.kind == "off":
+            return "no sandbox: commands can do what the user can"
+        name = "bubblewrap" if self.kind == "bubblewrap" else "Landlock (files of git are not protected)"
+        if self._network == "all":
+            return f"{name}, with the network"
+        if self._network == "door" and self.kind == "bubblewrap":
+            more = f" and {len(self._hosts) - _HOSTS_SHOWN} more" if len(self._hosts) > _HOSTS_SHOWN else ""
+            return f"{name}, network: {', '.join(map(str, self._hosts[:_HOSTS_SHOWN]))}{more}"
+        return f"{name}, no network"
 
     async def run(
         self,

@@ -18,7 +18,10 @@ class _Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class RunStarted(_Notice, frozen=True, tag="run_started", kw_only=True):
-    """A run begins. `blocked` names the offered categories that this run does not allow."""
+    """A run begins. `blocked` names the offered categories that this run does not allow.
+
+    `sandbox` says in words what commands run in; it is empty where none can run.
+    """
 
     run: str
     model: str
@@ -26,6 +29,7 @@ class RunStarted(_Notice, frozen=True, tag="run_started", kw_only=True):
     workspace: str
     tools: tuple[str, ...]
     blocked: tuple[str, ...] = ()
+    sandbox: str = ""
 
 
 class TurnStarted(_Notice, frozen=True, tag="turn_started", kw_only=True):
@@ -137,11 +141,15 @@ class CallJudged(_Notice, frozen=True, tag="call_judged", kw_only=True):
 
 
 class CallStarted(_Notice, frozen=True, tag="call_started", kw_only=True):
-    """A call is recorded as started and begins now."""
+    """A call is recorded as started and begins now.
+
+    `healed`: the call had been cut, it only reads, and it runs with these arguments, closed by us (W9).
+    """
 
     turn: int
     position: int
     tool: str
+    healed: str | None = None
 
 
 class CallFinished(_Notice, frozen=True, tag="call_finished", kw_only=True):
@@ -206,7 +214,8 @@ class Steered(_Notice, frozen=True, tag="steered", kw_only=True):
 
 
 class RunFinished(_Notice, frozen=True, tag="run_finished", kw_only=True):
-    """The end of a run, exactly once and last. `outcome` and `exit_code` are those of L12.
+    """The end of a run, exactly once and last. `outcome` is `completed`, `failed`, `incomplete`,
+    `provider_error`, `limit:<name>`, `loop`, `blocked`, `cancelled` or `terminated`, and `exit_code` goes with it.
 
     `text` is the last reply's text. `saved` is false when the last store failed, and `unsaved` then says what is lost.
     `extra` may hold `session` (its id) and `unsent` (texts given during the run that the model never got).
