@@ -131,7 +131,8 @@ def test_a_new_store_is_what_the_migrations_make(tmp_path: Path) -> None:
     shape = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
     with reading(path) as connection:
         assert connection.execute(shape).fetchall() == old.execute(shape).fetchall()
-        assert connection.execute("SELECT version, name FROM migration").fetchall() == [(1, "0001_first.sql")]
+        made = connection.execute("SELECT version, name FROM migration ORDER BY version").fetchall()
+    assert made == [(number, name) for number, name, _sql in migrations()]
     assert migrations()[-1][0] == VERSION
     old.close()
 
@@ -139,18 +140,19 @@ def test_a_new_store_is_what_the_migrations_make(tmp_path: Path) -> None:
 def test_a_migration_and_its_record_are_one_step(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     migrate(connection, migrations())
+    now = VERSION
     later = [
         *migrations(),
-        (2, "0002_good.sql", "CREATE TABLE good (a);\n"),
-        (3, "0003_bad.sql", "CREATE TABLE x (\n);"),
+        (now + 1, "good.sql", "CREATE TABLE good (a);\n"),
+        (now + 2, "bad.sql", "CREATE TABLE x (\n);"),
     ]
     with pytest.raises(sqlite3.Error):
         migrate(connection, later)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (now,)
     assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'good'").fetchone() == (0,)
-    migrate(connection, later[:2])
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    assert connection.execute("SELECT name FROM migration ORDER BY version").fetchall()[1:] == [("0002_good.sql",)]
+    migrate(connection, later[:-1])
+    assert connection.execute("PRAGMA user_version").fetchone() == (now + 1,)
+    assert connection.execute("SELECT name FROM migration ORDER BY version").fetchall()[now:] == [("good.sql",)]
     assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
     connection.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from sluice.errors import StoreError
-from sluice.session import rows
+from sluice.session import rows, shrunk
 from sluice.values.messages import AssistantMessage, ToolMessage
 
 
@@ -56,5 +56,6 @@ def fork(
                 "SELECT seq, position FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position",
                 (target, seq),
             ).fetchall()
+    shrunk.copy(connection, source, target, [stored.seq for stored in kept])
     connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
     return len(kept)

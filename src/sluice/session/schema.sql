@@ -124,3 +124,10 @@ CREATE TABLE seen (
     sha256 TEXT NOT NULL,
     PRIMARY KEY (session, path)
 ) WITHOUT ROWID;
+
+CREATE TABLE shrunk (
+    session TEXT PRIMARY KEY REFERENCES session (id) ON DELETE CASCADE,
+    upto INTEGER NOT NULL, -- the last message that it stands for
+    body TEXT NOT NULL, -- JSON: the messages that are sent in place of those up to there
+    crc INTEGER NOT NULL
+) WITHOUT ROWID;
