@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,6 +42,17 @@ class Report(msgspec.Struct, frozen=True):
     bubblewrap: str | None
     landlock: int
     protections: tuple[Protection, ...]
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report to read, line by line."""
+    landlock = f"version {report.landlock}" if report.landlock else "not here"
+    yield f"sandbox: {report.sandbox}  (bubblewrap: {report.bubblewrap or 'not found'}; Landlock: {landlock})"
+    for one in report.protections:
+        mark = {True: "yes", False: "NO", None: "not known"}[one.holds]
+        yield f"  {mark:<9}  {one.name}" + (f"  ({one.note})" if one.note else "")
+    if report.sandbox == "none":
+        yield "No sandbox works here: commands are refused unless you give --allow-unsandboxed."
 
 
 def examine() -> Report:

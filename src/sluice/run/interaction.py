@@ -93,6 +93,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float | None = None
     turns: int = 0
+    job: bool = False
 
 
 Event = (
@@ -173,7 +174,7 @@ class Interaction(Protocol):
         ...
 
     def set_model(self, model: str) -> None:
-        """Uses another model from the next turn on (a model string as for `--model`)."""
+        """Uses another model (a model string as for `--model`): from the next prompt on, if a run is going."""
         ...
 
     def models(self) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from sluice.transport.endpoint import is_loopback
 from sluice.values.messages import Usage
 
 _MILLION = 1_000_000
+_PATTERN = re.compile(r"[*?\[\]]")
+_OTHER_WORK = re.compile(r"image|embed|tts|audio|realtime|live|transcri|moderation|davinci|babbage|robotics|whisper")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,17 @@ def find_model(model: str, base_url: str) -> ModelEntry:
     for entry in _matching(makers, model):
         return msgspec.structs.replace(UNKNOWN, window=None if is_loopback(host) else entry.window)
     return UNKNOWN
+
+
+def model_names(base_url: str) -> tuple[str, ...]:
+    """Names of models that converse and are known at this address, for a list to choose from; empty if none is."""
+    found = []
+    for provider in _table().providers:
+        for entry in provider.models if re.match(provider.api, base_url) else ():
+            name = entry.match[0].removesuffix("*") if entry.match else ""
+            if name and not _PATTERN.search(name) and entry.window and entry.output and not _OTHER_WORK.search(name):
+                found.append(name)
+    return tuple(dict.fromkeys(found))
 
 
 def _matching(providers: list[_Provider], model: str) -> Iterator[ModelEntry]:

@@ -20,6 +20,7 @@ from sluice.errors import ConfigurationError, PathError, StoreError
 from sluice.run.config import Settings
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
+from sluice.run.spending import Spent
 from sluice.session.blobs import BlobJournal
 from sluice.session.undo import Step
 from sluice.tools.changing import Change
@@ -112,16 +113,28 @@ def stores(settings: Settings, everywhere: bool) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def listed(settings: Settings, everywhere: bool) -> list[Listed]:
-    """The sessions, the one used last first within each store."""
+def listed(settings: Settings, everywhere: bool, most: int | None = None) -> list[Listed]:
+    """The sessions, the one used last first within each store, and at most `most` of each."""
     from sluice.session import catalog
     from sluice.session.disk import reading
 
     found: list[Listed] = []
     for path in stores(settings, everywhere):
         with reading(path) as connection:
-            found += catalog.listed(connection, path, None if everywhere else settings.workspace)
+            found += catalog.listed(connection, path, None if everywhere else settings.workspace, most)
     return found
+
+
+def spent_in(settings: Settings, session: str) -> list[Spent]:
+    """What each reply of a session of this workspace used, oldest first."""
+    from sluice.session.disk import reading
+    from sluice.session.usage import replies
+
+    path = store_path(settings)
+    if path is None or not path.is_file():
+        return []
+    with reading(path) as connection:
+        return [Spent(*reply) for reply in replies(connection, session)]
 
 
 def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str]:

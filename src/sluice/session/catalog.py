@@ -39,16 +39,18 @@ def lock_folder(path: Path) -> Path:
     return Path(f"{path}.locks")
 
 
-def listed(connection: sqlite3.Connection, path: Path, project: str | None = None) -> Iterator[Listed]:
-    """The sessions of a project, or of all, the one used last first."""
+def listed(
+    connection: sqlite3.Connection, path: Path, project: str | None = None, most: int | None = None
+) -> Iterator[Listed]:
+    """The sessions of a project, or of all, the one used last first; at most `most` of them."""
     where, given = ("", ()) if project is None else ("WHERE s.project = ?", (project,))
     found = connection.execute(
         "SELECT s.id, s.project, s.created_at, s.parent, "  # noqa: S608 - `where` is one of two words of ours
         "(SELECT max(started_at) FROM run WHERE session = s.id), (SELECT count(*) FROM run WHERE session = s.id), "
         "(SELECT count(*) FROM message WHERE session = s.id), "
         "(SELECT outcome FROM run WHERE session = s.id ORDER BY number DESC LIMIT 1) "
-        f"FROM session s {where} ORDER BY s.last DESC",
-        given,
+        f"FROM session s {where} ORDER BY s.last DESC LIMIT ?",
+        (*given, -1 if most is None else most),
     ).fetchall()
     for id, of, created, parent, started, runs, messages, outcome in found:
         pending = connection.execute(

@@ -15,17 +15,12 @@ def doctor(output: str) -> int:
 
     Exit code 0 if commands can be run in a sandbox, 1 if not.
     """
-    from sluice.run.doctor import examine
+    from sluice.run.doctor import examine, lines
 
     report = examine()
     if output == "json":
         show_json(report)
     else:
-        click.echo(f"sandbox: {report.sandbox}  (bubblewrap: {report.bubblewrap or 'not found'}; Landlock: "
-                   f"{'version ' + str(report.landlock) if report.landlock else 'not here'})")  # fmt: skip
-        for one in report.protections:
-            mark = {True: "yes", False: "NO", None: "not known"}[one.holds]
-            click.echo(f"  {mark:<9}  {one.name}" + (f"  ({one.note})" if one.note else ""))
-        if report.sandbox == "none":
-            click.echo("No sandbox works here: commands are refused unless you give --allow-unsandboxed.")
+        for line in lines(report):
+            click.echo(line)
     return 1 if report.sandbox == "none" else 0

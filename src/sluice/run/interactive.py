@@ -1,0 +1,411 @@
+"""An interaction over real sessions: what a terminal, or any other face with a person before it, drives.
+
+One task sends the prompts, one at a time. Requests that change what it works with (another session, a smaller context)
+run alone, between two prompts. Whatever blocks runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from sluice.errors import ConfigurationError
+from sluice.run import desk
+from sluice.run.api_key import with_key
+from sluice.run.asking import FaceApprover
+from sluice.run.event_stream import EventStream
+from sluice.run.interaction import (
+    Allowed,
+    Event,
+    Interaction,
+    PromptBegan,
+    QueueChanged,
+    Queued,
+    SessionOpened,
+    SessionRow,
+    Situation,
+    UntrustedFile,
+)
+from sluice.run.model_choice import offered, settings_for
+from sluice.run.question import Escaped
+from sluice.run.scope import words_of
+from sluice.run.seat import Seat, in_thread, open_seat, whole, would_run
+from sluice.run.settings import Settings
+from sluice.run.waiting_prompts import WaitingPrompts
+from sluice.run.wiring import make_transport, model_side, state_folder
+from sluice.session.audit import AuditLog
+from sluice.session.wish import Wish
+from sluice.values import notices as n
+from sluice.values.calls import ToolSpec
+from sluice.values.messages import Usage
+from sluice.values.ports import Transport
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def open_interaction(
+    settings: Settings,
+    *,
+    escaped: Escaped,
+    environ: Mapping[str, str] | None = None,
+    transport: Transport | None = None,
+) -> AsyncIterator[Interaction]:
+    """An interaction over `settings.workspace` (absolute, existing), in the session that the settings wish for.
+
+    `escaped` makes text safe to show in a question. `environ` is where keys of other models are looked for. A `transport`
+    that is given answers in place of the one the settings would make, for every model, and is not closed. Raises
+    `ConfigurationError`. Leaving it closes it.
+    """
+    made = _Live(settings, escaped, os.environ if environ is None else environ, transport)
+    try:
+        await made.open()
+        yield made
+    finally:
+        await made.close()
+
+
+class _Live:
+    """See `Interaction`."""
+
+    def __init__(
+        self, settings: Settings, escaped: Escaped, environ: Mapping[str, str], transport: Transport | None
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._given = transport
+        self._transport: Transport | None = transport
+        self._wanted: Settings | None = None  # of a model that was chosen and is not in use yet
+        self._stream = EventStream()
+        self._prompts = WaitingPrompts()
+        self._audit = AuditLog(str(state_folder() / "audit.jsonl"))
+        self._approver = FaceApprover(
+            self._stream.tell, escaped, folder=settings.workspace, where=self, audit=self._audit
+        )
+        self._seat_now: Seat | None = None
+        self._sandbox = "none"
+        self._running = False
+        self._closed = False
+        self._wake = asyncio.Event()
+        self._change: asyncio.Task[Any] | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    # -- opening and closing
+
+    async def open(self) -> None:
+        """Opens the session and starts to wait for prompts. Raises `ConfigurationError`."""
+        self._settings = await with_key(self._settings)
+        if self._transport is None:
+            self._transport = make_transport(self._settings)
+        self._sandbox = await in_thread(lambda: desk.sandbox_words(self._settings))
+        self._seat_now = await self._opened(self._settings.session)
+        self._tell_session()
+        self._driver = asyncio.get_running_loop().create_task(self._drive())
+
+    async def close(self) -> None:
+        """See `Interaction.close`. Being cancelled does not cut it short."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+        await whole(self._ending)
+
+    async def _end(self) -> None:
+        self._closed = True
+        self._stream.wait_for_nobody()
+        self._prompts.take_all_back()
+        self._wake.set()
+        if self._seat_now is not None:
+            self._seat_now.agent.cancel()
+        if self._change is not None:
+            self._change.cancel()
+            await asyncio.wait({self._change})
+        if self._driver is not None:
+            await asyncio.wait({self._driver})
+        try:
+            if self._seat_now is not None:
+                await self._seat_now.close()
+        finally:
+            if self._transport is not None and self._transport is not self._given:
+                await self._transport.close()
+            self._audit.close()
+            self._stream.close()
+
+    @property
+    def _seat(self) -> Seat:
+        if self._seat_now is None or self._closed:
+            raise ConfigurationError("this interaction is closed")
+        return self._seat_now
+
+    async def _opened(self, wish: Wish) -> Seat:
+        assert self._transport is not None
+        return await open_seat(self._settings, wish, approver=self._approver, transport=self._transport)
+
+    # -- prompts and runs
+
+    def events(self) -> AsyncIterator[Event]:
+        """See `Interaction.events`."""
+        return self._stream.read()
+
+    def submit(self, text: str, *, steering: bool = False) -> int:
+        """See `Interaction.submit`. Raises `ConfigurationError` for a prompt that is empty or too large."""
+        steer = self._seat.agent.steer
+        prompt = self._prompts.add(text, steer if steering and self._running else None)
+        self._queue_changed()
+        return prompt.number
+
+    def edit(self, number: int, text: str) -> bool:
+        """See `Interaction.edit`."""
+        edited = self._prompts.edit(number, text)
+        if edited:
+            self._queue_changed()
+        return edited
+
+    def take_back(self, number: int) -> str | None:
+        """See `Interaction.take_back`."""
+        text = self._prompts.take_back(number)
+        if text is not None:
+            self._queue_changed()
+        return text
+
+    def answer(self, number: int, allowed: Allowed, words: str = "") -> bool:
+        """See `Interaction.answer`."""
+        return self._approver.answer(number, allowed, words)
+
+    def cancel(self) -> tuple[Queued, ...]:
+        """See `Interaction.cancel`. A change that is going (such as a smaller context) is given up as well."""
+        back = self._prompts.take_all_back()
+        if back:
+            self._queue_changed()
+        if self._change is not None:
+            self._change.cancel()
+        self._seat.agent.cancel()
+        return back
+
+    def to_background(self) -> bool:
+        """See `Interaction.to_background`."""
+        moved = self._seat.agent.parts.to_background() is not None
+        if moved:
+            self._tell_situation()
+        return moved
+
+    async def _drive(self) -> None:
+        while True:
+            while not self._closed and (self._change is not None or not self._prompts.any()):
+                self._wake.clear()
+                await self._wake.wait()
+            if self._closed:
+                return
+            self._running = True
+            problem = await self._use_wanted_model()
+            prompt = self._prompts.next()
+            if prompt is not None:
+                await self._run(prompt, problem)
+            self._running = False
+            if self._prompts.run_ended():
+                self._queue_changed()
+            self._tell_situation()
+
+    async def _run(self, prompt: Queued, problem: str | None) -> None:
+        """Sends one prompt. Between `PromptBegan` and the run nothing is waited for, so a cancel always finds one."""
+        self._stream.tell(PromptBegan(number=prompt.number, text=prompt.text))
+        self._queue_changed()
+        self._seat.spending.run_began()
+        self._tell_situation()
+        if problem is not None:
+            self._stream.tell(n.Warned(message=problem))
+        ended = False
+        try:
+            async with aclosing(self._seat.agent.run(prompt.text)) as notices:
+                async for notice in notices:
+                    self._told(notice)
+                    ended = isinstance(notice, n.RunFinished)
+                    await self._stream.room()
+        except Exception as error:
+            if not ended:
+                self._stream.tell(desk.broke(words_of(error)))
+
+    def _told(self, notice: n.Notice) -> None:
+        seat = self._seat_now
+        assert seat is not None
+        if isinstance(notice, n.Steered) and (given := self._prompts.given()) is not None:
+            self._stream.tell(PromptBegan(number=given.number, text=given.text, steering=True))
+            self._queue_changed()
+        self._stream.tell(notice)
+        if isinstance(notice, n.TurnFinished):
+            usage = notice.usage or Usage(estimated=True)
+            seat.spending.add(notice.turn, usage, notice.cost)
+            seat.context_tokens = usage.input_tokens + usage.output_tokens
+            seat.context_estimated = usage.estimated
+        elif isinstance(notice, n.Summarised):
+            seat.context_tokens, seat.context_estimated = notice.after // 4, True
+        if isinstance(notice, n.TurnFinished | n.Summarised | n.CallFinished):
+            self._tell_situation()
+
+    # -- telling
+
+    def situation(self) -> Situation:
+        """See `Interaction.situation`."""
+        return desk.situation(self._wanted or self._settings, self._seat, self._sandbox, self._running)
+
+    def _tell_situation(self) -> None:
+        if self._seat_now is not None and not self._closed:
+            self._stream.tell(self.situation())
+
+    def _queue_changed(self) -> None:
+        self._wake.set()
+        self._stream.tell(QueueChanged(waiting=self._prompts.shown()))
+
+    def _tell_session(self) -> None:
+        agent = self._seat.agent
+        self._stream.tell(SessionOpened(session=agent.session, history=agent.messages))
+        self._tell_situation()
+
+    def place(self) -> str:
+        """See `asking.Place`."""
+        return self._seat.agent.parts.place()
+
+    def details(self, spec: ToolSpec, arguments: str) -> tuple[str, ...]:
+        """See `asking.Place`."""
+        return would_run(self._settings.workspace, spec, arguments)
+
+    # -- what runs alone
+
+    async def _alone(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What a change returns; it runs while no prompt does. Raises `ConfigurationError` where one does."""
+        _ = self._seat
+        if self._running or self._prompts.any():
+            raise ConfigurationError("a run is going: cancel it, or wait for its end")
+        if self._change is not None:
+            raise ConfigurationError("another change is going: wait for its end")
+        task: asyncio.Task[T] = asyncio.get_running_loop().create_task(change())
+        self._change = task
+        given_up = False
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            given_up = True
+            task.cancel()
+            await whole(asyncio.wait({task}))
+            raise
+        finally:
+            self._change = None
+            self._wake.set()
+            if given_up and not task.cancelled():
+                task.exception()  # seen; nobody is there to be told
+        if task.cancelled():
+            raise ConfigurationError("it was cancelled")
+        return task.result()
+
+    async def open_session(self, session: str | None) -> None:
+        """See `Interaction.open_session`."""
+        if session is not None and session == self._seat.agent.session:
+            self._tell_session()
+            return
+        wish = Wish() if session is None else Wish(how="resume", id=session)
+        await self._alone(lambda: self._go_to(wish))
+
+    async def fork(self, upto: int | None = None) -> str:
+        """See `Interaction.fork`."""
+        seat = self._seat
+        if not seat.begun:
+            raise ConfigurationError("nothing of this session is stored, so there is nothing to fork")
+        return await self._alone(lambda: self._go_to(Wish(how="fork", id=seat.agent.session, upto=upto)))
+
+    async def _go_to(self, wish: Wish) -> str:
+        new = await self._opened(wish)
+        old, self._seat_now = self._seat_now, new
+        self._approver.grants.clear()
+        self._tell_session()
+        if old is not None:
+            await old.close()
+        return new.agent.session
+
+    async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """See `Interaction.undo`."""
+        return await self._alone(lambda: desk.undo(self._settings, self._seat))
+
+    async def compact(self) -> tuple[int, int]:
+        """See `Interaction.compact`."""
+        return await self._alone(self._compact)
+
+    async def _compact(self) -> tuple[int, int]:
+        problem = await self._use_wanted_model()
+        if problem is not None:
+            raise ConfigurationError(problem)
+        raise ConfigurationError("not there yet")
+
+    async def export(self, form: Literal["json", "md"], path: str) -> str:
+        """See `Interaction.export`."""
+        return await desk.export(self._settings, self._seat, form, path)
+
+    async def doctor(self) -> tuple[str, ...]:
+        """See `Interaction.doctor`."""
+        return await in_thread(desk.doctor_lines)
+
+    # -- models
+
+    def set_model(self, model: str) -> None:
+        """See `Interaction.set_model`."""
+        _ = self._seat
+        wanted = settings_for(self._settings, model, self._environ)
+        model_side(wanted)
+        self._wanted = wanted
+        self._tell_situation()
+
+    async def _use_wanted_model(self) -> str | None:
+        """Takes the model into use that was chosen last. What stands against it is returned, and the old one stays."""
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return None
+        seat, old = self._seat, self._transport
+        try:
+            wanted = await with_key(wanted)
+            keep = self._given is not None or wanted.mode == "mock" or wanted.replay is not None
+            transport = old if keep else make_transport(wanted)
+            assert transport is not None
+            seat.agent.use(replace(seat.agent.parts, transport=transport, **model_side(wanted)))
+        except ConfigurationError as error:
+            return f"the model was not changed: {error}"
+        self._settings, self._transport = wanted, transport
+        if old is not None and old is not transport:
+            await old.close()
+        return None
+
+    def models(self) -> tuple[str, ...]:
+        """See `Interaction.models`."""
+        return offered(self._wanted or self._settings, self._environ)
+
+    # -- looking
+
+    def tools(self) -> Sequence[tuple[str, str, str]]:
+        """See `Interaction.tools`."""
+        return desk.tools(self._seat.agent.parts, self._approver.grants)
+
+    def policy_lines(self) -> tuple[str, ...]:
+        """See `Interaction.policy_lines`."""
+        return desk.policy_lines(self._settings, self._seat.agent.parts, self._approver.grants, self._sandbox)
+
+    def sessions(self) -> tuple[SessionRow, ...]:
+        """See `Interaction.sessions`. At most 200 of them."""
+        return desk.sessions(self._settings)
+
+    def cost_lines(self) -> tuple[str, ...]:
+        """See `Interaction.cost_lines`."""
+        return tuple(self._seat.spending.lines())
+
+    def settings_shown(self) -> dict[str, Any]:
+        """See `Interaction.settings_shown`."""
+        return (self._wanted or self._settings).shown()
+
+    # -- the files of the folder
+
+    def unknown_files(self) -> tuple[UntrustedFile, ...]:
+        """See `Interaction.unknown_files`."""
+        return ()
+
+    def trust(self, read: bool) -> None:
+        """See `Interaction.trust`."""
