@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check docs bench faults faults-long conformance fuzz bench-peers clean
+.PHONY: demo test check docs bench faults faults-long conformance fuzz bench-peers schemas clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -63,6 +63,10 @@ bench-peers: .venv-peers/made.stamp
 # Harm to sessions: about 5 minutes, and about half an hour.
 faults: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 1000 $(ARGS)
+
+# The JSON Schemas of what --output writes, after a notice was changed.
+schemas: $(VENV)/dev.stamp
+	$(BIN)/python scripts/schemas.py
 
 faults-long: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 5000 $(ARGS)

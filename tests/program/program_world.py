@@ -10,8 +10,13 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jsonschema import Draft202012Validator
+
+from sluice.ui.output_schema import shipped
 
 KEY = "sk-" + "k3y" * 14
 PROGRAM = [sys.executable, "-c", "import sys; from sluice.ui.cli import main; sys.exit(main())"]
@@ -28,7 +33,22 @@ class Shown(NamedTuple):
         return [line for line in self.err.splitlines() if line.startswith("error: ") or " error: " in line]
 
     def notices(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+        """What `--output stream-json` wrote, every line held against the schema that we ship."""
+        found = [json.loads(line) for line in self.out.splitlines()]
+        for notice in found:
+            validator("stream-json").validate(notice)
+        return found
+
+
+@cache
+def validator(form: str) -> Draft202012Validator:
+    """The shipped schema of a form of output, made stricter: no field that it does not name."""
+    schema = json.loads(shipped(form))
+    for one in (schema, *schema["$defs"].values()):
+        if "properties" in one:
+            one["additionalProperties"] = False
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

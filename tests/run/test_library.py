@@ -153,6 +153,25 @@ def test_leaving_and_cancelling_end_a_run(tmp_path: Path) -> None:
     assert asyncio.run(run("leave")) == ""
 
 
+def test_words_reach_a_run_that_is_going(tmp_path: Path) -> None:
+    store = MemoryStore()
+
+    async def run() -> list[str]:
+        states = []
+        replies = [asks("look", street="A"), "done"]
+        async with Agent(tmp_path, transport=scripted_model(*replies), store=store, tools=[look]) as agent:
+            async for notice in agent.run("go"):
+                if isinstance(notice, n.CallStarted):
+                    ticket = agent.steer("look twice")
+            states.append(ticket.state)
+            states.append(agent.steer("too late").state)
+        return states
+
+    assert asyncio.run(run()) == ["given", "unsent"]
+    said = [m.content for m in asyncio.run(store.history()) if isinstance(m, UserMessage)]
+    assert said == ["go", "look twice"]
+
+
 # -- what is allowed
 
 

@@ -25,6 +25,7 @@ from sluice.run.images import with_images
 from sluice.run.own_tools import OwnTool
 from sluice.run.sessions import IN_MEMORY
 from sluice.run.settings import Settings
+from sluice.run.steering import SteeringTicket
 from sluice.run.wiring import make_policy, open_agent
 from sluice.session.memory import MemoryStore
 from sluice.session.wish import Wish
@@ -193,6 +194,14 @@ class Agent:
         _stack, loop = self._opened()
         return loop.run(with_images(prompt, images, self._in_force) if images else prompt)
 
+    def steer(self, words: str | UserMessage) -> SteeringTicket:
+        """Gives the model words between two turns of the run that is going; a `Steered` notice tells when it gets them.
+
+        If no run is going, or it ends before its next turn, the ticket's `state` is `unsent`, and nothing was stored.
+        Raises `RuntimeError` if the agent is not open.
+        """
+        return self._opened()[1].steer(words)
+
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
         """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""
         if self._open is not None:
@@ -264,5 +273,6 @@ def _allowed(settings: Settings, policy: Policy | None, approver: Approver | Non
         settings,
         allow_mutating_tools=policy.allow_mutating_tools,
         allow_execution_tools=policy.allow_execution_tools,
+        accept_healed=policy.accept_healed,
         rules=rules,
     )
