@@ -201,6 +201,7 @@ def test_the_project_never_sets_addresses_keys_approvals_or_modes(tmp_path: Path
         "dialect": '"x"',
         "tool_choice": '"bash_execute_safe"',
         "allow_network": "true",
+        "accept_healed": "true",
         "allow_host": '["evil.example"]',
     }
     project(tmp_path, "\n".join(f"{key} = {value}" for key, value in lines.items()))
@@ -231,7 +232,7 @@ def test_what_is_no_host_stops_the_start(tmp_path: Path, bad: Any) -> None:
 
 def test_only_keys_that_can_narrow_are_open_to_the_project() -> None:
     narrowing = {key.name for key in keys().values() if key.narrowing != "never" and not key.limit}
-    assert narrowing == {"max_output_tokens", "tools", "exclude_tools", "no_tools", "rules"}
+    assert narrowing == {"max_output_tokens", "tools", "exclude_tools", "no_tools", "no_agents_md", "rules"}
 
 
 RULES = '[[rules]]\neffect = "allow"\ncommand = "ls*"\n[[rules]]\neffect = "deny"\ncommand = "rm *"\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from session_world import broken, run, store, tampered
 
@@ -12,8 +13,9 @@ from sluice.session.check import PROMISES, check
 from sluice.session.disk import reading
 from sluice.session.locks import SessionLock
 from sluice.testing.store_kit import allowed, asks, well
-from sluice.values.calls import CallKey
-from sluice.values.messages import AssistantMessage, ToolMessage, UserMessage
+from sluice.values.calls import CallKey, ToolSpec, Verdict
+from sluice.values.healed import HealedArguments, allow_healed, healed_digest
+from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 
 SECRET = "sk-very-secret-key"
 
@@ -134,3 +136,37 @@ def test_an_unreadable_row_is_a_finding_and_no_failure(path: Path) -> None:
         connection.execute("UPDATE part SET body = '{' WHERE kind = 'call'")
     found = {b.promise for b in broken(path)}
     assert {"P1", "F2"} <= found
+
+
+def test_a_call_that_ran_with_closed_arguments_is_known_by_them(tmp_path: Path) -> None:
+    """What started is what the result names, and only for a call that was cut (W9)."""
+    closed = HealedArguments(written='{"path":"a","l', text='{"path":"a"}')
+    spec = ToolSpec(name="look", description="", parameters={}, category="read_only", accepts_healed=True)
+    key = CallKey("r", 1, 0)
+    verdict = Verdict(key=key, digest=healed_digest("look", closed), decision="allow", rule="healed:read_only")
+    call = allow_healed(spec, key, closed, verdict, switched_on=True, schema_valid=True)
+    cut = ToolCall(id="a", name="look", arguments=closed.written, status="cut")
+
+    async def body() -> None:
+        async with store(tmp_path / "s.db", new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("hello"))
+            await s.reply_began("r", 1)
+            await s.append("r", AssistantMessage(tool_calls=(cut,)))
+            await s.call_started(call)
+            await s.call_ended(call, msgspec.structs.replace(well(), facts={"healed": closed.text}))
+            await s.append("r", ToolMessage("a", "look", "seen"))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(tmp_path / "s.db") == []
+    for spoilt in (
+        "UPDATE call SET rule = 'read_only'",
+        "UPDATE call SET result = replace(result, 'path', 'pith')",
+        "UPDATE call SET result = '{}'",
+    ):
+        with tampered(tmp_path / "s.db") as connection:
+            before = connection.execute("SELECT rule, result FROM call").fetchone()
+            connection.execute(spoilt)
+        assert "X1" in {one.promise for one in broken(tmp_path / "s.db")}
+        with tampered(tmp_path / "s.db") as connection:
+            connection.execute("UPDATE call SET rule = ?, result = ?", before)

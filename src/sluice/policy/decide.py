@@ -12,6 +12,7 @@ from sluice.policy.command_words import Reading, read_command
 from sluice.policy.read_only_commands import known_read_only
 from sluice.policy.rules import ALLOW_EXECUTION, Policy, Rule, approvals_for, missing
 from sluice.values.calls import CallKey, Decision, Grant, ToolSpec, Verdict, call_digest
+from sluice.values.healed import HealedArguments, healed_digest
 from sluice.values.results import Blocked, ErrorInfo, ToolResult
 
 _CATEGORIES = frozenset({"read_only", "mutating", "execution"})
@@ -44,6 +45,41 @@ def judge(
     return Verdict(
         key=key, digest=digest, decision=said.decision, rule=said.rule, missing=said.missing, words=said.words
     )
+
+
+def judge_healed(
+    spec: ToolSpec,
+    key: CallKey,
+    digest: str,
+    arguments: HealedArguments,
+    policy: Policy,
+    *,
+    grant: Grant | None = None,
+    place: str = "",
+) -> Verdict:
+    """The verdict for a call with healed arguments (W9), as `judge` gives it; its rule begins with `healed:`.
+
+    Denied unless the user switched it on (`Policy.accept_healed`), the tool takes healed arguments and reads only, and
+    `digest` is the one of healed arguments. All that `judge` would refuse is refused here too. Never raises.
+    """
+    why = _no_healing(spec, digest, arguments, policy)
+    if why:
+        said = _Said("deny", "healed", (), why)
+        return Verdict(key=key, digest=digest, decision=said.decision, rule=said.rule, words=said.words)
+    inner = call_digest(spec.name, arguments.text)
+    granted = Grant(grant.key, inner, grant.place) if grant is not None and grant.digest == digest else None
+    verdict = judge(spec, key, inner, arguments.text, policy, grant=granted, place=place)
+    return msgspec.structs.replace(verdict, key=key, digest=digest, rule=f"healed:{verdict.rule}")
+
+
+def _no_healing(spec: ToolSpec, digest: str, arguments: HealedArguments, policy: Policy) -> str:
+    if policy.accept_healed is not True:
+        return "the call was cut, and running cut calls with closed arguments is switched off"
+    if spec.accepts_healed is not True or spec.category != "read_only":
+        return "the call was cut, and its tool does not take closed arguments"
+    if digest != healed_digest(spec.name, arguments):
+        return "the digest is not of this healed call"
+    return ""
 
 
 class _Said(NamedTuple):
@@ -164,6 +200,8 @@ def blocked_result(spec: ToolSpec, verdict: Verdict) -> ToolResult:
 
 
 def _how_to_allow(verdict: Verdict) -> str:
+    if verdict.rule.startswith("healed"):
+        return "ask for the call again, whole"
     if verdict.rule == "broken_policy":
         return "mend the policy file"
     if verdict.rule == "not_approved" and verdict.missing:

@@ -35,7 +35,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     `ask`: what is not allowed is asked for instead of denied; `spare_read_only`: but not for commands known to read only.
     Of the rules that cover a tool, deny goes before ask and ask before allow. `broken` says why the policy file cannot
-    be used; while it is set, everything is denied.
+    be used; while it is set, everything is denied. `accept_healed`: a read-only call that was cut at the length limit may
+    run with its arguments closed by us, if its tool takes that; it is judged on its own.
     """
 
     allow_mutating_tools: bool = False
@@ -44,6 +45,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     spare_read_only: bool = True
     rules: tuple[Rule, ...] = ()
     broken: str | None = None
+    accept_healed: bool = False
 
 
 class Rules(msgspec.Struct, frozen=True):

@@ -353,6 +353,7 @@ def keys() -> dict[str, Key]:
         Key(name="tools", kind="names", optional=True, narrowing="fewer"),
         Key(name="exclude_tools", kind="names", default=(), narrowing="more"),
         Key(name="no_tools", kind="switch", default=False, narrowing="on"),
+        Key(name="no_agents_md", kind="switch", default=False, narrowing="on"),
         Key(name="output", kind="choice", default="text", choices=("text", "json", "stream-json")),
         Key(name="dry_run", kind="switch", default=False),
         Key(name="debug", kind="switch", default=False),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
+
 from sluice.errors import AuditError
 from sluice.limits import Limits
-from sluice.values.calls import AllowedCall, Category, ToolSpec
+from sluice.values.calls import Category, ToolSpec
+from sluice.values.healed import AllowedHealedCall, StartedCall
 from sluice.values.ports import Audit, Cancel, Clock, Store, ToolExecutor
 from sluice.values.results import ToolResult, failed
 
 _MINUTE_NS = 60_000_000_000
+_SHOWN = 300  # characters of healed arguments that the model is shown
 
 
-def not_begun(call: AllowedCall) -> ToolResult:
+def not_begun(call: StartedCall) -> ToolResult:
     """The result of a call that was stopped before its tool began."""
     words = "Not started: the run was stopped before it."
     return failed(call.tool, "not_started", words, failure="none", status="cancelled")
@@ -55,7 +59,7 @@ class Execution:
         self._limits = limits
         self._rates = rates or Rates()
 
-    async def commit(self, call: AllowedCall, spec: ToolSpec) -> ToolResult | None:
+    async def commit(self, call: StartedCall, spec: ToolSpec) -> ToolResult | None:
         """Records the start of a call. A result means that it must not start, and says why; `None` that it may.
 
         In order: the rate of its category, a known timeout, the audit line on disk, the store. If the audit cannot be
@@ -80,7 +84,7 @@ class Execution:
                 digest=call.verdict.digest,
                 rule=call.verdict.rule,
                 timeout_seconds=spec.timeout_seconds,
-                arguments=call.arguments,
+                **_arguments(call),
             )
         except AuditError as error:
             if spec.category != "read_only":
@@ -93,12 +97,19 @@ class Execution:
             return failed(call.tool, "store_unavailable", message, failure="fatal")
         return None
 
-    async def run(self, call: AllowedCall, cancel: Cancel) -> ToolResult:
-        """Runs a committed call. What an executor raises, or returns that is no result, is a fatal result."""
+    async def run(self, call: StartedCall, cancel: Cancel) -> ToolResult:
+        """Runs a committed call. What an executor raises, or returns that is no result, is a fatal result.
+
+        The result of a healed call says so, to the model in words and to all others in `facts["healed"]`.
+        """
         if cancel.is_set():
             return not_begun(call)
         try:
-            result: object = await self._executor.run(call, cancel)
+            if isinstance(call, AllowedHealedCall):
+                healed: object = await self._executor.run_healed(call, cancel)
+                result = _told_as_healed(call, healed) if isinstance(healed, ToolResult) else healed
+            else:
+                result = await self._executor.run(call, cancel)
         except Exception as error:
             return failed(call.tool, "executor_fault", f"{type(error).__name__}: {error}", failure="fatal")
         if isinstance(result, ToolResult):
@@ -106,7 +117,7 @@ class Execution:
         words = f"the tool returned {type(result).__name__} instead of a result"
         return failed(call.tool, "executor_fault", words, failure="fatal")
 
-    async def ended(self, call: AllowedCall, result: ToolResult) -> None:
+    async def ended(self, call: StartedCall, result: ToolResult) -> None:
         """Records the end of a call that `run` ran, whatever the run does by then. Raises what the store raises."""
         self.note("call_ended", call.key.run, call.key.turn, call.key.position, call.tool, result)
         await self._store.call_ended(call, result)
@@ -124,3 +135,21 @@ class Execution:
     def _too_often(self, category: Category) -> bool:
         rate = self._limits.max_calls_per_minute
         return rate is not None and self._rates.too_often(category, rate, self._clock.monotonic_ns())
+
+
+def _arguments(call: StartedCall) -> dict[str, str]:
+    """What the audit log holds of a call's arguments; of a healed one what was run and what the model had written."""
+    if isinstance(call, AllowedHealedCall):
+        return {"healed": call.arguments.text, "arguments": call.arguments.written}
+    return {"arguments": call.arguments}
+
+
+def _told_as_healed(call: AllowedHealedCall, result: ToolResult) -> ToolResult:
+    text = call.arguments.text
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+    note = (
+        "The reply reached its length limit inside this call. It only reads, so it was run with its arguments closed: "
+        f"{shown}\nAsk for it again if something else was meant."
+    )
+    content = f"{note}\n{result.content}" if result.content else note
+    return msgspec.structs.replace(result, content=content, facts={**result.facts, "healed": text})

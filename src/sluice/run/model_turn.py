@@ -10,7 +10,8 @@ import msgspec
 from sluice.run.images import overweight
 from sluice.run.model_call import BrokenReply, ModelCall
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
-from sluice.run.shrinking import shrink
+from sluice.run.shrinking import keep_shrunk, shrink
+from sluice.run.tool_calls import healed_calls
 from sluice.run.watching import TurnWatcher
 from sluice.turn import facts as f
 from sluice.values import notices as n
@@ -78,18 +79,21 @@ class ModelTurns:
     async def summarise(self, command: f.Summarise) -> None:
         """Shrinks the context."""
         scope = self._scope
-        before, ok = self._make_request(), False
-        tokens, cost = 0, None
+        before, ok, stopped = self._make_request(), False, False
+        usage, tokens, cost = Usage(), 0, None
         try:
             ok, usage = await scope.until_stopped(
                 shrink(scope.talk, scope.parts, self._make_request, command.max_bytes)
             )
             tokens, cost = self._spend(usage)
         except StoppedError:
-            pass  # the fact below answers StopModel
+            stopped = True  # the fact below answers StopModel
         after = self._make_request()
+        if not stopped:
+            asked = usage if tokens else None
+            await scope.emit(n.Summarised(before=before, after=after, ok=ok, usage=asked, cost=cost if asked else None))
         if ok:
-            await scope.emit(n.Summarised(before=before, after=after))
+            await keep_shrunk(scope)
         scope.tell(f.Summarised(at=scope.now(), ok=ok, context_bytes=after, tokens=tokens, cost=cost))
 
     def _spend(self, usage: Usage) -> tuple[int, float | None]:
@@ -167,7 +171,9 @@ class ModelTurns:
             pass
         except Exception as error:  # the reply is stored, so its calls need their results all the same
             scope.host_failed(error)
-        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, tokens=tokens, cost=cost))
+        parts = scope.parts
+        healed = healed_calls(reply, parts.executor.specs()) if parts.policy.accept_healed else ()
+        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, tokens=tokens, cost=cost, healed=healed))
 
     async def _broke(self, turn: int, broken: BrokenReply, sent: int, watcher: TurnWatcher) -> None:
         scope = self._scope

@@ -18,6 +18,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is told from outside, apart from the prompt. Its `repr` holds no secret.
 
     `tools` is `None` for all tools, else the only names to offer; `exclude_tools` and `no_tools` take away from them.
+    `no_agents_md` leaves out what the workspace's `AGENTS.md` says.
     `config_file` is the user's config file that was read, if any. After `load` the files are absolute; the workspace is
     so once `open_workspace` has been through it. `base_url`, `dialect` and `inline` are what was said beside the model
     string, which picks the rest: `route` says what they come to.
@@ -62,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
     no_tools: bool = False
+    no_agents_md: bool = False
     output: Literal["text", "json", "stream-json"] = "text"
     dry_run: bool = False
     debug: bool = False

@@ -7,19 +7,22 @@ result.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
 from sluice.errors import AuditError
-from sluice.policy.decide import blocked_result, judge
+from sluice.policy.decide import blocked_result, judge, judge_healed
 from sluice.run.execution import Execution, not_begun
 from sluice.run.result_text import result_text
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.turn import facts as f
 from sluice.values import notices as n
 from sluice.values.calls import AllowedCall, CallKey, Decision, Grant, ToolSpec, Verdict, call_digest
-from sluice.values.messages import ToolCall, ToolMessage
+from sluice.values.healed import HealedArguments, HealedCall, StartedCall, allow_healed, healed_digest
+from sluice.values.messages import Reply, ToolCall, ToolMessage
 from sluice.values.results import ToolResult, failed
+from sluice.wire.json_scan import healed_arguments
 
 
 class ToolCalls:
@@ -30,6 +33,9 @@ class ToolCalls:
         self._execution = execution
         self._calls: dict[CallKey, ToolCall] = {}
         self._specs: dict[CallKey, ToolSpec] = {}
+        self._healed: dict[
+            CallKey, HealedArguments
+        ] = {}  # closed arguments that the schema takes, of calls that were cut
         self._verdicts: dict[CallKey, Verdict] = {}
         self._grants: dict[CallKey, Grant] = {}  # a person's yes, until it is used
         self._cancels: dict[CallKey, asyncio.Event] = {}
@@ -43,36 +49,60 @@ class ToolCalls:
             self._calls[CallKey(self._scope.run, turn, position)] = call
 
     def check(self, command: f.Check) -> None:
-        """Looks the tool up and checks the arguments."""
-        scope, key = self._scope, command.key
+        """Looks the tool up and checks the arguments; of a cut call that may be healed the closed ones."""
+        scope, key, healed = self._scope, command.key, command.healed
         try:
-            checked = scope.parts.executor.check(command.name, command.arguments)
+            checked = scope.parts.executor.check(command.name, healed.text if healed else command.arguments)
         except Exception as error:
             checked = failed(command.name, "check_failed", words_of(error), failure="fatal")
         if isinstance(checked, ToolResult):
             scope.tell(f.Rejected(at=scope.now(), key=key, result=checked))
             return
+        if healed and not takes_healed(checked):
+            refusal = failed(command.name, "cut_call", "the tool does not take a call that was cut", status="invalid")
+            scope.tell(f.Rejected(at=scope.now(), key=key, result=refusal))
+            return
         self._specs[key] = checked
         digest = call_digest(command.name, command.arguments)
+        if healed:
+            self._healed[key] = healed
+            digest = healed_digest(command.name, healed)
         scope.tell(f.Checked(at=scope.now(), key=key, digest=digest, category=checked.category))
 
     async def judge(self, command: f.Judge) -> None:
         """Asks the guarding hook (once for each call), then the policy."""
         scope, key = self._scope, command.key
-        spec, call = self._specs[key], self._calls[key]
+        spec = self._specs[key]
         if not command.granted:
-            words = await scope.until_stopped(scope.parts.hooks.call(key.turn, spec, call.arguments))
+            words = await scope.until_stopped(scope.parts.hooks.call(key.turn, spec, self._to_run(key)))
             if words is not None:
                 refusal = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
                 await self._judged(command, "deny", "hook", msgspec.structs.replace(refusal, end_turn=not words))
                 return
         grant = self._grants.pop(key, None) if command.granted else None
-        place = scope.parts.place()
-        verdict = judge(spec, key, command.digest, call.arguments, scope.parts.policy, grant=grant, place=place)
+        policy, place, healed = scope.parts.policy, scope.parts.place(), self._healed.get(key)
+        if healed:
+            verdict = judge_healed(spec, key, command.digest, healed, policy, grant=grant, place=place)
+        else:
+            verdict = judge(spec, key, command.digest, self._calls[key].arguments, policy, grant=grant, place=place)
         self._verdicts[key] = verdict
         await self._record_verdict(spec, verdict)
         result = None if verdict.decision == "allow" else blocked_result(spec, verdict)
         await self._judged(command, verdict.decision, verdict.rule, result)
+
+    def _to_run(self, key: CallKey) -> str:
+        """The arguments that the call would run with."""
+        healed = self._healed.get(key)
+        return healed.text if healed else self._calls[key].arguments
+
+    def _allowed(self, key: CallKey) -> StartedCall:
+        """The allowed call, of the one type or the other. Raises `InternalError` for one that was not allowed."""
+        verdict, healed = self._verdicts[key], self._healed.get(key)
+        if healed:
+            on = self._scope.parts.policy.accept_healed
+            return allow_healed(self._specs[key], key, healed, verdict, switched_on=on, schema_valid=True)
+        call = self._calls[key]
+        return AllowedCall(key=key, tool=call.name, arguments=call.arguments, verdict=verdict)
 
     async def _record_verdict(self, spec: ToolSpec, verdict: Verdict) -> None:
         """An unwritten line refuses nothing here: `Execution.commit` meets the same fault, and knows what may still run."""
@@ -120,7 +150,7 @@ class ToolCalls:
             await self._scope.parts.store.asked(key, self._specs[key].name, command.digest)
             verdict, place = self._verdicts[key], self._scope.parts.place()
             reason = f"{verdict.rule}: {verdict.words}" if verdict.words else verdict.rule
-            question = approver.ask(self._specs[key], self._calls[key].arguments, reason)
+            question = approver.ask(self._specs[key], self._to_run(key), reason)
             granted, words = await self._scope.until_stopped(question)
             await self._scope.parts.store.answered(key, granted is True)
             if granted is True:
@@ -150,8 +180,7 @@ class ToolCalls:
     async def run(self, key: CallKey) -> None:
         """Commits and runs an allowed call. What the tool came to counts, even if its end cannot be recorded."""
         scope, cancel = self._scope, self._cancels[key]
-        spec, call = self._specs[key], self._calls[key]
-        allowed = AllowedCall(key=key, tool=call.name, arguments=call.arguments, verdict=self._verdicts[key])
+        spec, allowed = self._specs[key], self._allowed(key)
         refusal = not_begun(allowed) if cancel.is_set() else await self._execution.commit(allowed, spec)
         if refusal is not None:
             self._note("call_refused", key, refusal)
@@ -160,13 +189,18 @@ class ToolCalls:
         began = scope.now()
         self.started += 1
         scope.tell(f.Started(at=began, key=key))
-        await scope.emit(n.CallStarted(turn=key.turn, position=key.position, tool=call.name))
+        healed = self._healed.get(key)
+        await scope.emit(
+            n.CallStarted(
+                turn=key.turn, position=key.position, tool=allowed.tool, healed=healed.text if healed else None
+            )
+        )
         result = await self._execution.run(allowed, cancel)
         self._seconds[key] = (scope.now() - began) / 1e9
         try:
             await self._execution.ended(allowed, result)
         except Exception as error:
-            scope.unsaved.append(f"the end of a call of {call.name} was not stored: {words_of(error)}")
+            scope.unsaved.append(f"the end of a call of {allowed.tool} was not stored: {words_of(error)}")
             scope.host_failed(error)
         scope.tell(f.Ran(at=scope.now(), key=key, result=result))
 
@@ -205,3 +239,15 @@ class ToolCalls:
 
     def _note(self, event: str, key: CallKey, result: ToolResult) -> None:
         self._execution.note(event, key.run, key.turn, key.position, result.tool, result)
+
+
+def healed_calls(reply: Reply, specs: Sequence[ToolSpec]) -> tuple[HealedCall, ...]:
+    """The calls of a reply that were cut and whose tools take closed arguments, with those arguments (W9)."""
+    takers = {spec.name for spec in specs if takes_healed(spec)}
+    closed = [(at, healed_arguments(call)) for at, call in enumerate(reply.tool_calls) if call.name in takers]
+    return tuple(HealedCall(at, arguments) for at, arguments in closed if arguments is not None)
+
+
+def takes_healed(spec: ToolSpec) -> bool:
+    """Whether the tool takes a call that was cut, with closed arguments: only one that reads, and says so."""
+    return spec.accepts_healed and spec.category == "read_only"

@@ -17,6 +17,7 @@ from sluice.run.agent import Agent
 from sluice.run.api_key import with_key
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
+from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
 from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
@@ -60,11 +61,13 @@ async def open_agent(
     tools: Sequence[Tool] = (),
     system_prompt: str | None = None,
     news: Sequence[str] = (),
+    instructions: Instructions = NO_INSTRUCTIONS,
 ) -> AsyncIterator[Agent]:
     """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
 
     What is given beside the settings takes the place of what they would make, and is not closed: `store`, `policy`,
     `transport`, the words of `system_prompt`. `tools` are offered besides the built-in ones, `news` told by the first run.
+    `instructions` are what files of the folder say; they are sent before the conversation, as untrusted text.
     With `intent` its runs also tell what a call's arguments say while they are still being written.
     Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
     """
@@ -106,10 +109,11 @@ async def open_agent(
             in_front=lambda: jobs.in_front,
             to_background=jobs.to_background,
             sandbox=sandbox_in_force(settings, policy),
-            news=[*news, *unpriced(settings, side["model"])],
+            news=[*news, *instructions.told(), *unpriced(settings, side["model"])],
             place=lambda: place_digest(settings.workspace, environment()),
         )
         agent = Agent(parts, Talk(text, store, await store.history(), parts.provider))
+        agent.send_first(*instructions.messages())
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
 
@@ -320,13 +324,16 @@ def config_folders() -> list[str]:
     return [platformdirs.user_config_dir("sluice", appauthor=False)]
 
 
-def dry_run(settings: Settings, prompt: str | UserMessage) -> dict[str, Any]:
+def dry_run(
+    settings: Settings, prompt: str | UserMessage, instructions: Instructions = NO_INSTRUCTIONS
+) -> dict[str, Any]:
     """The configuration and the request that a run would send first. Sends nothing, writes nothing, shows no secret."""
     policy = make_policy(settings, ask=False)
     dialect = find_dialect(settings)
     registry = make_registry(settings)
     store = MemoryStore()
     talk = Talk(prompt_text(settings, policy), store, (UserMessage(prompt) if isinstance(prompt, str) else prompt,))
+    talk.before = instructions.messages()
     request = dialect.request(talk.to_send(), registry.specs(), settings.model_options())
     return {
         "settings": settings.shown(),

@@ -20,7 +20,9 @@ from sluice.session import rows
 from sluice.session.catalog import lock_folder
 from sluice.session.disk import VERSION
 from sluice.session.locks import holder
+from sluice.session.shrunk import SHRUNK_SINCE
 from sluice.values.calls import call_digest
+from sluice.values.healed import HealedArguments, healed_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
 
 MOST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log
@@ -168,7 +170,9 @@ def results_are_true(view: View) -> Found:
 def calls_start_as_judged(view: View) -> Found:
     """X1: a call starts at most once, and what started is what the reply asked for."""
     by_key = {(run, turn, position): (session, seq) for session, seq, run, turn, position in _calls(view)}
-    for run, turn, position, digest in view.query("SELECT run, turn, position, digest FROM call"):
+    for run, turn, position, digest, rule, result in view.query(
+        "SELECT run, turn, position, digest, rule, result FROM call"
+    ):
         place = by_key.get((str(run), int(str(turn)), int(str(position))))
         if place is None:
             yield str(run), f"call {turn}/{position} was started and no reply asked for it"
@@ -177,8 +181,18 @@ def calls_start_as_judged(view: View) -> Found:
             "SELECT body FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position", *place
         )
         call = msgspec.json.decode(str(calls[int(str(position))][0]), type=ToolCall)
-        if call_digest(call.name, call.arguments) != digest:
+        fits = call_digest(call.name, call.arguments) == digest
+        if str(rule).startswith("healed:"):
+            fits = call.status == "cut" and (result is None or _healed(call, str(result)) == digest)
+        if not fits:
             yield f"{place[0]}@{place[1]}", f"call {position} started with other arguments than the reply holds"
+
+
+def _healed(call: ToolCall, result: str) -> str:
+    """The digest of a call that was cut and ran with the closed arguments that its result names (W9)."""
+    facts = msgspec.json.decode(result, type=dict).get("facts", {})
+    text = facts.get("healed") if isinstance(facts, dict) else None
+    return healed_digest(call.name, HealedArguments(written=call.arguments, text=text)) if isinstance(text, str) else ""
 
 
 def _calls(view: View) -> Iterator[tuple[str, int, str, int, int]]:
@@ -240,7 +254,10 @@ def rows_are_undamaged(view: View) -> Found:
     for (words,) in view.query("PRAGMA quick_check(10)"):
         if words != "ok":
             yield str(view.path), str(words)
-    for table, place in (("part", "session || '@' || seq"), ("chunk", "run")):
+    tables = [("part", "session || '@' || seq"), ("chunk", "run")]
+    if version >= SHRUNK_SINCE:
+        tables.append(("shrunk", "session"))
+    for table, place in tables:
         cursor = view.connection.execute(f"SELECT {place}, body, crc FROM {table}")  # noqa: S608 - words of ours
         for where, body, crc in cursor:
             if not isinstance(body, str) or rows.crc(body) != crc:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sluice.errors import StoreError
-from sluice.values.calls import AllowedCall, CallKey
+from sluice.values.calls import CallKey
+from sluice.values.healed import StartedCall
 from sluice.values.messages import AssistantMessage, Conversation, Message, ToolMessage, UserMessage
 from sluice.values.notices import Notice
 from sluice.values.ports import ChunkKind
@@ -23,6 +24,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, object]] = []
         self._messages: list[Message] = []
+        self._shrunk: tuple[int, Conversation] = (0, ())
         self._started: set[CallKey] = set()
         self._ended: set[CallKey] = set()
         self._runs: dict[str, str | None] = {}
@@ -64,14 +66,14 @@ class MemoryStore:
         """See `Store.answered`."""
         self.rows.append(("answered", key.run, granted))
 
-    async def call_started(self, call: AllowedCall) -> None:
+    async def call_started(self, call: StartedCall) -> None:
         """See `Store.call_started`."""
         if call.key in self._started:
             raise StoreError("refused", f"call {call.key} has been started before")
         self._started.add(call.key)
         self.rows.append(("call_started", call.key.run, call))
 
-    async def call_ended(self, call: AllowedCall, result: ToolResult) -> None:
+    async def call_ended(self, call: StartedCall, result: ToolResult) -> None:
         """See `Store.call_ended`."""
         if call.key in self._ended or call.key not in self._started:
             raise StoreError("refused", f"call {call.key} is not running")
@@ -91,6 +93,20 @@ class MemoryStore:
     async def history(self) -> Conversation:
         """See `Store.history`."""
         return tuple(self._messages)
+
+    async def shrank(self, messages: Conversation) -> None:
+        """See `Store.shrank`."""
+        self._shrunk = len(self._messages), messages
+
+    async def sent(self) -> Conversation:
+        """See `Store.sent`."""
+        upto, first = self._shrunk
+        return (*first, *self._messages[upto:])
+
+    async def last_exchanges(self, replies: int) -> Conversation:
+        """See `Store.last_exchanges`."""
+        places = [at for at, message in enumerate(self._messages) if isinstance(message, AssistantMessage)]
+        return tuple(self._messages[places[-replies] if len(places) >= replies else 0 :])
 
     def _alive(self, run: str) -> None:
         if self._runs.get(run) is not None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.errors import StoreError
-from sluice.session import rows
+from sluice.session import rows, shrunk
 from sluice.session.database import Database
 from sluice.session.locks import SessionLock
-from sluice.values.calls import AllowedCall, CallKey
+from sluice.values.calls import CallKey
+from sluice.values.healed import StartedCall
 from sluice.values.messages import (
     AssistantMessage,
     Conversation,
@@ -26,7 +27,7 @@ from sluice.values.messages import (
     ToolMessage,
     UserMessage,
 )
-from sluice.values.notices import Notice, TurnFinished
+from sluice.values.notices import Notice, Summarised, TurnFinished
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
 from sluice.wire.surrogates import storable
@@ -221,7 +222,7 @@ class SqliteStore:
             )
         )
 
-    async def call_started(self, call: AllowedCall) -> None:
+    async def call_started(self, call: StartedCall) -> None:
         """See `Store.call_started`."""
         key, verdict = call.key, call.verdict
         row = (key.run, key.turn, key.position, storable(call.tool), verdict.digest, verdict.rule, self._now())
@@ -239,7 +240,7 @@ class SqliteStore:
         await self.database.write(work)
         self._call = key
 
-    async def call_ended(self, call: AllowedCall, result: ToolResult) -> None:
+    async def call_ended(self, call: StartedCall, result: ToolResult) -> None:
         """See `Store.call_ended`. With it goes what the session has seen of files, and what the call left of them."""
         key, seen = call.key, dict(self.seen())
         body = rows.to_json(result)
@@ -281,12 +282,13 @@ class SqliteStore:
         """See `Store.noted`. One that cannot be kept stops nothing: the rows it speaks of are kept by themselves."""
 
         def work(connection: sqlite3.Connection) -> None:
+            nonlocal run
+            run = run or _last_run(connection, self.session)
             if isinstance(notice, TurnFinished):
-                connection.execute(
-                    "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
-                    (run, notice.turn, rows.to_json(notice.usage), notice.cost, run),
-                )
+                _used(connection, run, notice.turn, notice)
                 return
+            if isinstance(notice, Summarised) and notice.usage is not None:
+                _used(connection, run, 0, notice)
             connection.execute(
                 "INSERT INTO notice SELECT ?, count(*), ? FROM notice WHERE run = ?",
                 (run, storable(rows.to_json(notice)), run),
@@ -320,6 +322,20 @@ class SqliteStore:
 
         return rows.paired(await self.database.write(work, full=False))
 
+    async def shrank(self, messages: Conversation) -> None:
+        """See `Store.shrank`."""
+        await self.database.write(lambda connection: shrunk.keep(connection, self.session, messages))
+
+    async def sent(self) -> Conversation:
+        """See `Store.sent`."""
+        return await self.database.write(lambda connection: shrunk.sent(connection, self.session), full=False)
+
+    async def last_exchanges(self, replies: int) -> Conversation:
+        """See `Store.last_exchanges`."""
+        return await self.database.write(
+            lambda connection: shrunk.last_exchanges(connection, self.session, replies), full=False
+        )
+
     async def seen_files(self) -> dict[str, str]:
         """Path to SHA-256 of the files that the session had seen when its last call ended."""
 
@@ -341,6 +357,21 @@ def _alive(connection: sqlite3.Connection, run: str) -> None:
         raise StoreError("refused", f"run {run} has not been started")
     if found[0] is not None:
         raise StoreError("refused", f"run {run} has ended")
+
+
+def _last_run(connection: sqlite3.Connection, session: str) -> str:
+    found = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)).fetchone()
+    if found is None:
+        raise StoreError("refused", "no run of this session has been started")
+    return str(found[0])
+
+
+def _used(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinished | Summarised) -> None:
+    """What a reply used, or a summary (turn 0)."""
+    connection.execute(
+        "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
+        (run, turn, rows.to_json(notice.usage), notice.cost, run),
+    )
 
 
 def _next_turn(connection: sqlite3.Connection, run: str) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import resource
 import signal
+import subprocess
 import sys
 import time
 from contextlib import AsyncExitStack
@@ -21,28 +23,40 @@ from sluice.errors import SluiceError, StoreError
 from sluice.limits import DEFAULT_LIMITS
 from sluice.policy.rules import Policy
 from sluice.run.agent import Agent
+from sluice.run.config import Settings
 from sluice.run.conversation import Talk
-from sluice.run.parts import NoHooks, Parts, RandomIds
+from sluice.run.parts import NoHooks, Parts, RandomIds, SystemClock
 from sluice.run.result_text import result_text
+from sluice.run.sessions import SessionJournal
+from sluice.run.wiring import open_tools
 from sluice.session.audit import AuditLog
+from sluice.session.blobs import BlobJournal
 from sluice.session.opening import open_session
 from sluice.session.store import SqliteStore
 from sluice.session.wish import Wish
+from sluice.testing.fault_strace import attach
+from sluice.tools.seen import SeenFiles
 from sluice.transport.http import HttpTransport
 from sluice.values import notices as n
 from sluice.values.calls import AllowedCall, ToolSpec
-from sluice.values.ports import Cancel
+from sluice.values.healed import AllowedHealedCall
+from sluice.values.ports import Cancel, ToolExecutor
 from sluice.values.requests import ModelOptions
-from sluice.values.results import ToolResult
+from sluice.values.results import ToolResult, failed
 from sluice.wire.dialects import DIALECTS
 
 PROJECT = "/fault-driver"
 REFUSED = 3  # exit code: the store said no, in one line
 FAULTY = 70  # exit code: an exception came out that should not
+_PAUSE_SECONDS = 0.4  # that a paused process sleeps: as a machine does whose lid is shut
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent process. `kill_after` and `cancel_after` are seconds; `file_bytes` and `files` are resource limits."""
+    """One agent process. `kill_after` and `cancel_after` are seconds; `file_bytes` and `files` are resource limits.
+
+    With `folder` its tool is the one that writes files, in that workspace; pre-images go to `state`. `jumps` is the seed of
+    a clock that jumps, `pause` the moment at which it is stopped for a while. `strace`: the words it is traced with.
+    """
 
     store: str
     url: str
@@ -54,6 +68,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     cancel_after: tuple[float, ...] = ()
     file_bytes: int | None = None
     files: int | None = None
+    folder: str = ""
+    state: str = ""
+    jumps: int | None = None
+    pause: float | None = None
+    strace: tuple[str, ...] = ()
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +115,24 @@ class EffectTool:
         await asyncio.sleep(0.003)  # the time in which a kill meets a call that has begun
         return ToolResult(ok=True, status="ok", tool="effect", content="done")
 
+    async def run_healed(self, call: AllowedHealedCall, cancel: Cancel) -> ToolResult:
+        """See `ToolExecutor.run_healed`: it has effects, so it takes none."""
+        return failed(call.tool, "cut_call", "the tool does not take a call that was cut", status="invalid")
+
+
+class JumpingClock(SystemClock):
+    """A wall clock that somebody sets while the program runs: by seconds, by an hour, by a year, either way."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - moments, no secrets
+        self._off = 0.0
+
+    def now(self) -> float:
+        """See `Clock.now`."""
+        if self._random.random() < 0.5:
+            self._off = self._random.choice([0, 1, 3600, 365 * 86_400]) * self._random.uniform(-1, 1)
+        return super().now() + self._off
+
 
 class Acknowledging(NoHooks):
     """After every few deltas waits until they are committed, and then says so outside the store."""
@@ -121,21 +158,22 @@ class Acknowledging(NoHooks):
 async def work(job: Job) -> int:
     """Runs the job's prompts; returns the exit code."""
     async with AsyncExitStack() as stack:
+        clock = SystemClock() if job.jumps is None else JumpingClock(job.jumps)
         opening = await open_session(
-            Path(job.store), PROJECT, job.wish, new_id=lambda: RandomIds().new("ses"), words=result_text
+            Path(job.store), PROJECT, job.wish, new_id=lambda: RandomIds().new("ses"), words=result_text, now=clock.now
         )
         store = opening.store
         stack.push_async_callback(store.close)
         transport = HttpTransport(job.url, None, DEFAULT_LIMITS)
         stack.push_async_callback(transport.close)
-        audit = AuditLog(f"{job.store}.audit")
+        audit = AuditLog(f"{job.store}.audit", now=clock.now)
         stack.callback(audit.close)
         hooks = Acknowledging(store, job.acks)
         parts = Parts(
             transport=transport,
             dialect=DIALECTS["openai_chat"],
             options=ModelOptions(model="fake"),
-            executor=EffectTool(job.ledger),
+            executor=await _file_tools(job, store, stack) if job.folder else EffectTool(job.ledger),
             policy=Policy(allow_mutating_tools=True),
             store=store,
             audit=audit,
@@ -143,6 +181,7 @@ async def work(job: Job) -> int:
             system_prompt="",
             workspace=PROJECT,
             hooks=hooks,
+            clock=clock,
         )
         agent = Agent(parts, Talk("", store, await store.history()))
         stack.push_async_callback(agent.close)
@@ -156,10 +195,22 @@ async def work(job: Job) -> int:
                 if isinstance(notice, n.RunStarted):
                     hooks.run = notice.run
                 elif isinstance(notice, n.RunFinished):
+                    if notice.duration_ms < 0:
+                        raise RuntimeError(f"a run took {notice.duration_ms} ms")
                     saved = "saved" if notice.saved else "lost"
                     append(job.acks, f"{notice.run} end {notice.outcome} {saved}")
                     code = notice.exit_code
         return code
+
+
+async def _file_tools(job: Job, store: SqliteStore, stack: AsyncExitStack) -> ToolExecutor:
+    """The tools of the product over the job's workspace, with the journal of pre-images a run has."""
+    seen = SeenFiles(await store.seen_files())
+    store.seen = seen.digests
+    settings = Settings(workspace=job.folder, allow_mutating_tools=True)
+    journal = SessionJournal(BlobJournal(job.state, job.folder), store)
+    _workspace, _seen, executor, _jobs = open_tools(settings, stack, journal=journal, seen=seen)
+    return executor
 
 
 def _child(job: Job) -> int:
@@ -176,21 +227,29 @@ def _child(job: Job) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return REFUSED
     except OSError as error:
-        if job.files is not None or job.file_bytes is not None:  # the ledger or the acks of the driver met the limit
+        if job.files is not None or job.file_bytes is not None or job.strace:  # the ledger or the acks of the driver met the limit
             sys.stderr.write(f"refused by the system: {error}\n")
             return REFUSED
         raise
 
 
-def _forked(job: Job) -> int:
-    """Starts the job; returns the id of its process."""
+def _forked(job: Job) -> tuple[int, subprocess.Popen[bytes] | None]:
+    """Starts the job; returns the id of its process, and the one that traces it."""
+    go, goes = os.pipe()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if pid:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return pid
+        os.close(go)
+        try:
+            return pid, attach(pid, job.strace) if job.strace else None
+        finally:
+            os.close(goes)
     code = FAULTY
     try:
+        os.close(goes)
+        os.read(go, 1)  # until it is traced, if it is to be
+        os.close(go)
         log = os.open(f"{job.ledger}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -209,10 +268,12 @@ def _forked(job: Job) -> int:
 def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
     """Runs jobs side by side, kills and cancels them when they say so, and waits for all."""
     began = time.monotonic()
-    pids = [_forked(job) for job in jobs]
+    started = [_forked(job) for job in jobs]
+    pids = [pid for pid, _tracer in started]
     ended: dict[int, Ended] = {}
     cancels = {at: sorted(job.cancel_after) for at, job in enumerate(jobs)}
     killed: set[int] = set()
+    paused: set[int] = set()
     while len(ended) < len(jobs):
         now = time.monotonic() - began
         for at, job in enumerate(jobs):
@@ -221,8 +282,13 @@ def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
             done, status = os.waitpid(pids[at], os.WNOHANG)
             if done:
                 code = os.waitstatus_to_exitcode(status)
-                ended[at] = Ended(killed=at in killed and code == -signal.SIGKILL, exit_code=code, seconds=now)
+                ended[at] = Ended(killed=code == -signal.SIGKILL, exit_code=code, seconds=now)
                 continue
+            if job.pause is not None and now >= job.pause and at not in paused:
+                paused.add(at)
+                os.kill(pids[at], signal.SIGSTOP)
+                time.sleep(_PAUSE_SECONDS)
+                os.kill(pids[at], signal.SIGCONT)
             if job.kill_after is not None and now >= job.kill_after and at not in killed:
                 killed.add(at)
                 os.kill(pids[at], signal.SIGKILL)
@@ -230,6 +296,9 @@ def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
                 cancels[at].pop(0)
                 os.kill(pids[at], signal.SIGINT)
         time.sleep(0.0005)
+    for _pid, tracer in started:
+        if tracer is not None:
+            tracer.communicate()
     return [ended[at] for at in range(len(jobs))]
 
 

@@ -82,7 +82,7 @@ async def run(arguments: ListArguments, context: ToolContext) -> ToolResult:
     if ended.exit_code not in (0, 1) and not ended.timed_out and not finds.total:
         message = f"the folder could not be listed: {messages.text().strip()[:500]}"
         return failed(NAME, "listing_failed", message, content=message)
-    return _result(finds, directory, ended.timed_out, context)
+    return _result(finds, directory, ended.timed_out or ended.excess is not None, context)
 
 
 TOOL = Tool(
@@ -90,6 +90,7 @@ TOOL = Tool(
     arguments=ListArguments,
     run=run,
     category="read_only",
+    accepts_healed=True,
     subject="directory",
     timeout_seconds=lambda limits: limits.search_seconds + END_SECONDS,
 )

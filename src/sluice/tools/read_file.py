@@ -79,7 +79,15 @@ async def run(arguments: ReadFile, context: ToolContext) -> ToolResult:
     return _shown(arguments, _as_utf8(text), text.unusual(), {**facts, **text.facts()}, context)
 
 
-TOOL = Tool(name=NAME, arguments=ReadFile, run=run, category="read_only", subject="path", max_output_bytes=4 * MIB)
+TOOL = Tool(
+    name=NAME,
+    arguments=ReadFile,
+    run=run,
+    category="read_only",
+    subject="path",
+    max_output_bytes=4 * MIB,
+    accepts_healed=True,
+)
 
 
 def _as_utf8(text: Text) -> BinaryIO:

@@ -23,8 +23,10 @@ from sluice.tools.sandbox import Sandbox
 from sluice.tools.schema import INVALID_ARGUMENTS, decode, json_schema
 from sluice.tools.seen import SeenFiles
 from sluice.tools.spill import Spill
+from sluice.tools.tree_watch import TreeWatch
 from sluice.tools.workspace import Workspace
 from sluice.values.calls import AllowedCall, Category, Risk, ToolSpec
+from sluice.values.healed import AllowedHealedCall
 from sluice.values.ports import Cancel, Journal
 from sluice.values.results import ErrorInfo, ToolResult, failed
 
@@ -47,6 +49,11 @@ class ToolContext:
     spill: Spill
     sandbox: Sandbox | None = None
     jobs: Jobs = field(default_factory=Jobs)
+
+    @property
+    def watch(self) -> TreeWatch | None:
+        """What bounds the memory and the number of processes that all commands hold together."""
+        return self.sandbox.watch if self.sandbox is not None else None
 
     def output_bytes(self, tool: Tool) -> int:
         """Bytes that a result of `tool` may show: the smaller of its own bound and the run's."""
@@ -104,7 +111,8 @@ class Registry:
 
     def register(self, tool: Tool) -> None:
         """Adds a tool. Raises `RegistrationError` for a name that is empty, taken or not of `[a-zA-Z0-9_-]{1,64}`, for a
-        read-only tool with a risk mark, and for arguments that would let unknown keys through."""
+        read-only tool with a risk mark, for any other that accepts healed calls, and for arguments that would let unknown
+        keys through."""
         if not _NAME.fullmatch(tool.name):
             raise RegistrationError(f"tool name {tool.name!r} must match [a-zA-Z0-9_-]{{1,64}}")
         if tool.name in self._tools:
@@ -113,6 +121,10 @@ class Registry:
             raise RegistrationError(f"tool {tool.name}: {tool.category!r} is no category")
         if tool.category == "read_only" and tool.risk != NO_RISK:
             raise RegistrationError(f"tool {tool.name} is read_only and has a risk mark; it cannot be both")
+        if tool.accepts_healed and tool.category != "read_only":
+            raise RegistrationError(
+                f"tool {tool.name} is {tool.category}; only read_only tools may accept healed calls"
+            )
         schema = json_schema(tool.arguments)
         if tool.subject is not None and tool.subject not in schema["properties"]:
             raise RegistrationError(f"tool {tool.name}: its subject {tool.subject!r} is none of its arguments")
@@ -191,11 +203,27 @@ class Executor:
         tool = self._registry.tool(call.tool)
         if tool is None:
             return self._unknown(call.tool)
-        decoded = decode(tool.arguments, call.arguments)
+        return await self._run(tool, call.arguments, cancel)
+
+    async def run_healed(self, call: AllowedHealedCall, cancel: Cancel) -> ToolResult:
+        """Runs a read-only call whose arguments were closed by us, as `run` does; see `ToolExecutor.run_healed`.
+
+        What the registry holds is asked again: a tool that does not accept healed calls is not run.
+        """
+        tool = self._registry.tool(call.tool)
+        if tool is None:
+            return self._unknown(call.tool)
+        if not tool.accepts_healed or tool.category != "read_only":
+            words = "the tool does not take a call that was cut"
+            return failed(tool.name, "cut_call", words, status="invalid", content=words)
+        return await self._run(tool, call.arguments.text, cancel)
+
+    async def _run(self, tool: Tool, arguments: str, cancel: Cancel) -> ToolResult:
+        decoded = decode(tool.arguments, arguments)
         if isinstance(decoded, ErrorInfo):
             return _invalid(tool.name, decoded)
         context = self._context(cancel)
-        seconds = self._registry.spec(call.tool).timeout_seconds
+        seconds = self._registry.spec(tool.name).timeout_seconds
         result = await _supervised(tool, _started(tool, decoded, context), seconds, cancel)
         return _within_bounds(result, context.output_bytes(tool), context)
 

@@ -181,6 +181,7 @@ TOOL = Tool(
     arguments=SearchArguments,
     run=run,
     category="read_only",
+    accepts_healed=True,
     subject="query",
     timeout_seconds=lambda limits: limits.search_seconds + END_SECONDS,
 )
@@ -213,7 +214,7 @@ def _result(ended: Ended, messages: Messages, finds: _Finds, query: str, context
         message = f"the search failed: {said.strip()[:500]}"
         return failed(NAME, "search_failed", message, content=message)
     lines = list(finds.lines) or ["(no matches)"]
-    finds.more = finds.more or ended.overflowed
+    finds.more = finds.more or ended.overflowed or ended.excess is not None
     error = None
     if finds.more:
         lines.append(f"[more than {len(finds.lines)} matches; the first are shown, narrow the query or the directory]")

@@ -49,6 +49,12 @@ def is_cut(call: ToolCall, stop_reason: str | None) -> bool:
     return stop_reason == BROKEN or call.status == "cut"
 
 
+def may_be_healed(call: ToolCall, stop_reason: str | None) -> bool:
+    """Whether this call is of the kind that closed arguments may stand in for: a function call that was cut because its
+    reply reached its length limit. Nothing of a reply that broke, was filtered or was aborted is (W7, W9)."""
+    return stop_reason == "max_tokens" and call.status == "cut" and call.kind == "function"
+
+
 def _not_run(call: ToolCall, code: str, message: str) -> ToolResult:
     return failed(call.name, code, message, status="invalid")
 

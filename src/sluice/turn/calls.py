@@ -31,6 +31,7 @@ from sluice.turn.facts import (
 from sluice.turn.outcomes import End
 from sluice.turn.states import CALL_TABLE, CallEvent, CallState
 from sluice.values.calls import CallKey, Category, call_digest
+from sluice.values.healed import HealedArguments, HealedCall, healed_digest
 from sluice.values.messages import ToolCall
 from sluice.values.results import ToolResult
 
@@ -46,17 +47,22 @@ class Slot:
     """One call and where it stands.
 
     `fit`: its reply lets it be checked at all; `unfit` is the result it is refused with, once there is one. `result` is
-    set once; `ran` says whether a tool gave it.
+    set once; `ran` says whether a tool gave it. With `healed` it is the closed arguments that are checked and judged, under
+    a digest of their own; `cut` is then what it is refused with if they do not fit either.
     """
 
-    __slots__ = ("call", "category", "digest", "fit", "key", "ran", "result", "state", "unfit")
+    __slots__ = ("call", "category", "cut", "digest", "fit", "healed", "key", "ran", "result", "state", "unfit")
 
-    def __init__(self, key: CallKey, call: ToolCall, unfit: ToolResult | None) -> None:
+    def __init__(
+        self, key: CallKey, call: ToolCall, unfit: ToolResult | None, healed: HealedArguments | None = None
+    ) -> None:
         self.key = key
         self.call = call
-        self.digest = call_digest(call.name, call.arguments)
-        self.fit = unfit is None
-        self.unfit = unfit
+        self.healed = healed
+        self.digest = call_digest(call.name, call.arguments) if healed is None else healed_digest(call.name, healed)
+        self.cut = unfit if healed is not None else None
+        self.fit = unfit is None or healed is not None
+        self.unfit = unfit if healed is None else None
         self.state = _S.NEW
         self.category: Category = "execution"  # until it is known
         self.result: ToolResult | None = None
@@ -91,13 +97,31 @@ Admit = Callable[[list[Category]], End | None]
 class Calls:
     """The calls of one reply. `end` is how the run ends by them, once that is known.
 
-    `limit`: a limit that forbids every one of them (L11). `can_ask`: a person can be asked.
+    `limit`: a limit that forbids every one of them (L11). `can_ask`: a person can be asked. Of `healed` only what
+    `answers.may_be_healed` says counts.
     """
 
     def __init__(
-        self, run: str, turn: int, calls: tuple[ToolCall, ...], stop: str | None, *, can_ask: bool, limit: End | None
+        self,
+        run: str,
+        turn: int,
+        calls: tuple[ToolCall, ...],
+        stop: str | None,
+        *,
+        can_ask: bool,
+        limit: End | None,
+        healed: tuple[HealedCall, ...] = (),
     ) -> None:
-        self.slots = [Slot(CallKey(run, turn, at), call, answers.unfit(call, stop)) for at, call in enumerate(calls)]
+        closed = {one.position: one.arguments for one in healed}
+        self.slots = [
+            Slot(
+                CallKey(run, turn, at),
+                call,
+                answers.unfit(call, stop),
+                closed.get(at) if answers.may_be_healed(call, stop) else None,
+            )
+            for at, call in enumerate(calls)
+        ]
         self.can_ask = can_ask
         self.end: End | None = limit
         self._skip: str | None = limit[0] if limit else None  # why what is left of the turn is skipped
@@ -117,6 +141,8 @@ class Calls:
         slot = self._slot(fact.key)
         if isinstance(fact, Checked | Judged | Answered) and fact.digest != slot.digest:
             raise InternalError(f"call {fact.key}: this is about another call (its digest differs)")
+        if slot.healed is not None and isinstance(fact, Checked) and fact.category != "read_only":
+            raise InternalError(f"call {fact.key}: healed arguments are for tools that only read")
         slot.to(_event_of(fact))
         if slot.state in (_S.WITHDRAWING, _S.WITHDRAWN):
             return
@@ -124,7 +150,8 @@ class Calls:
             case Checked():
                 slot.category = fact.category
             case Rejected():
-                slot.unfit = fact.result
+                slot.unfit = slot.cut or fact.result
+                slot.fit = slot.cut is None
             case Judged() if slot.state in (_S.DENIED, _S.TO_ASK):
                 slot.unfit = answers.denied(slot.call, fact.result, fact.rule, slot.category)
             case Answered() if not fact.granted:
@@ -148,7 +175,7 @@ class Calls:
         for slot in self.slots:
             if slot.fit:
                 slot.to(_E.CHECK)
-                commands.append(Check(slot.key, slot.call.name, slot.call.arguments))
+                commands.append(Check(slot.key, slot.call.name, slot.call.arguments, slot.healed))
         return commands
 
     def advance(self, settle: Settle, admit: Admit) -> list[Command]:

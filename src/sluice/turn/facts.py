@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from sluice.values.calls import CallKey, Category, Decision
+from sluice.values.healed import HealedArguments, HealedCall
 from sluice.values.messages import Reply
 from sluice.values.results import ToolResult
 
@@ -55,12 +56,14 @@ class Replied(_Fact, frozen=True, kw_only=True, tag="replied"):
     """The model's reply came whole and is stored in the conversation.
 
     `tokens` is what its request and it had together, counted or estimated; `cost` is in US dollars, `None` if unknown.
+    `healed` are calls that were cut and may be tried with closed arguments: only if the user switched it on (W9).
     """
 
     turn: int
     reply: Reply
     tokens: int = 0
     cost: float | None = None
+    healed: tuple[HealedCall, ...] = ()
 
 
 class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
@@ -217,11 +220,15 @@ class StopModel(_Command, frozen=True, tag="stop_model"):
 
 
 class Check(_Command, frozen=True, tag="check"):
-    """Look the tool up and check its arguments; answered by `Checked` or `Rejected`."""
+    """Look the tool up and check its arguments; answered by `Checked` or `Rejected`.
+
+    With `healed` the call was cut, and it is these arguments that are to be checked, judged and perhaps run.
+    """
 
     key: CallKey
     name: str
     arguments: str
+    healed: HealedArguments | None = None
 
 
 class Judge(_Command, frozen=True, tag="judge"):

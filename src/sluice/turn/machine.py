@@ -38,6 +38,7 @@ from sluice.turn.failures import FailureBudget, class_of, guided, told
 from sluice.turn.outcomes import End
 from sluice.turn.repeats import CutWatch, LoopWatch, repeated_text
 from sluice.turn.states import RUN_TABLE, RunEvent, RunState
+from sluice.values.healed import HealedCall
 from sluice.values.messages import Reply
 from sluice.values.results import ToolResult
 
@@ -229,7 +230,7 @@ class Machine:
         if reply.stop_reason == "aborted":
             return self._take_up(reply, "aborted", (outcomes.CANCELLED, "the reply was aborted"), fact.at)
         end = None if reply.tool_calls else _end_of_reply(reply, repeated)
-        return self._take_up(reply, reply.stop_reason, end, fact.at)
+        return self._take_up(reply, reply.stop_reason, end, fact.at, fact.healed)
 
     def _model_failed(self, fact: ModelFailed) -> list[Command]:
         self._expect(_F.MODEL_FAILED, fact.turn)
@@ -267,10 +268,12 @@ class Machine:
         cap = byte_cap(self.limits, self.window_tokens, self._ratio)
         return self._summarise(min(cap, int(self._request_bytes * OVERFLOW_SHARE)))
 
-    def _take_up(self, reply: Reply, stop: str | None, end: End | None, at: int) -> list[Command]:
+    def _take_up(
+        self, reply: Reply, stop: str | None, end: End | None, at: int, healed: tuple[HealedCall, ...] = ()
+    ) -> list[Command]:
         """Begins with the calls of a stored reply. `end`: how the run ends after them, unless they end it otherwise."""
         limit = self._budget.reply(len(reply.tool_calls))
-        calls = Calls(self.run, self.turn, reply.tool_calls, stop, can_ask=self.can_ask, limit=limit)
+        calls = Calls(self.run, self.turn, reply.tool_calls, stop, can_ask=self.can_ask, limit=limit, healed=healed)
         self._calls = calls
         self._overflowed = False
         self._after_reply = end

@@ -168,6 +168,7 @@ _MODEL = [
     ),
     _option("Model", "--system-prompt-file", metavar="FILE", help="Takes the place of the built-in system prompt."),
     _option("Model", "--append-system-prompt", metavar="TEXT", help="Words behind the system prompt."),
+    _option("Model", "--no-agents-md", help="Do not give the model what AGENTS.md says, as untrusted text."),
     _option("Model", "--mode", metavar="real|mock", help="mock answers from a fixture, with no network. [real]"),
     _option("Model", "--mock-fixture", metavar="FILE", help="JSON array of assistant messages for --mode mock."),
     _option("Model", "--record", metavar="FILE", help="Write every exchange to a cassette (without the key)."),
@@ -221,6 +222,11 @@ def tool_options(function: F) -> F:
 def show_options(function: F) -> F:
     """The flags of `sluice config show` that are settings."""
     return _add(function, _SESSION[:1] + _MODEL + _APPROVALS + _TOOLS + _LIMITS + _WORKSPACE)
+
+
+def models_options(function: F) -> F:
+    """The flags of `sluice models` that are settings."""
+    return _add(function, _MODEL[:4] + _WORKSPACE)
 
 
 def _add(function: F, options: list[Callable[[Any], Any]]) -> F:

@@ -95,6 +95,8 @@ class TextFace:
             case Failed():
                 self._last_error = notice.message
                 self._line(_COLOURS["-"], f"error: {one_line(notice.message, 500)}")
+            case Summarised(ok=False):
+                self._line(_DIM, f"· the context of {notice.before:,} bytes could not be shrunk")
             case Summarised():
                 self._line(_DIM, f"· context shrunk from {notice.before:,} to {notice.after:,} bytes")
             case Steered():
@@ -169,7 +171,8 @@ class TextFace:
             self._line(_DIM, f"· {name} will not run: {one_line(notice.reason)}")
         elif isinstance(notice, CallStarted):
             self._before_err_line()
-            self._write_err("", f"→ {name}")
+            closed = f" (it was cut; closed by Sluice: {one_line(notice.healed, 200)})" if notice.healed else ""
+            self._write_err("", f"→ {name}{closed}")
             self._err_open = key
         else:
             mark, words = _ending(notice.result, notice.seconds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from sluice.errors import InternalError
-from sluice.values.calls import CallKey, ToolSpec, Verdict, call_digest
+from sluice.values.calls import AllowedCall, CallKey, ToolSpec, Verdict, call_digest
 
 
 class HealedArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,13 @@ class HealedArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     written: str
     text: str
+
+
+class HealedCall(msgspec.Struct, frozen=True):
+    """The call at this position of a reply, with its arguments closed. It allows nothing by itself."""
+
+    position: int
+    arguments: HealedArguments
 
 
 class AllowedHealedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +44,15 @@ class AllowedHealedCall(msgspec.Struct, frozen=True, kw_only=True):
             raise InternalError(f"the tool {self.spec.name!r} does not take healed arguments; it was not run")
         if v.decision != "allow" or v.key != self.key or v.digest != healed_digest(self.spec.name, self.arguments):
             raise InternalError(f"no allowing verdict for healed call {self.key} of {self.spec.name!r}; it was not run")
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.spec.name
+
+
+StartedCall = AllowedCall | AllowedHealedCall
+"""What is recorded as started. Only the executor tells the two apart, by two methods."""
 
 
 def healed_digest(name: str, arguments: HealedArguments) -> str:

@@ -196,10 +196,17 @@ class TurnFinished(_Notice, frozen=True, tag="turn_finished", kw_only=True):
 
 
 class Summarised(_Notice, frozen=True, tag="summarised", kw_only=True):
-    """The context was shrunk from `before` to `after` bytes; stored rows stay."""
+    """The context was shrunk from `before` to `after` bytes; stored rows stay.
+
+    With `ok` false it could not be, and is as it was. `usage` is what a summary by the model took (`None`: none was asked
+    for), `cost` that in US dollars if known; both count in the run's and the session's, but are no turn's.
+    """
 
     before: int
     after: int
+    ok: bool = True
+    usage: Usage | None = None
+    cost: float | None = None
 
 
 class Steered(_Notice, frozen=True, tag="steered", kw_only=True):

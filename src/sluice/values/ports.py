@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from sluice.values.calls import AllowedCall, CallKey, ToolSpec
+from sluice.values.healed import AllowedHealedCall, StartedCall
 from sluice.values.messages import AssistantMessage, Conversation, Message, UserMessage
 from sluice.values.notices import Notice
 from sluice.values.requests import Request
@@ -82,6 +83,10 @@ class ToolExecutor(Protocol):
         """
         ...
 
+    async def run_healed(self, call: AllowedHealedCall, cancel: Cancel) -> ToolResult:
+        """As `run`, for a read-only call whose arguments Sluice closed (W9). There is no other way to run one."""
+        ...
+
 
 ChunkKind = Literal["text", "reasoning", "call"]
 
@@ -123,16 +128,19 @@ class Store(Protocol):
         """The person's answer, which counts once and for this call alone."""
         ...
 
-    async def call_started(self, call: AllowedCall) -> None:
+    async def call_started(self, call: StartedCall) -> None:
         """Kept before the call starts."""
         ...
 
-    async def call_ended(self, call: AllowedCall, result: ToolResult) -> None:
+    async def call_ended(self, call: StartedCall, result: ToolResult) -> None:
         """Kept as soon as the call has ended, also in a cancelled run."""
         ...
 
     async def noted(self, run: str, notice: Notice) -> None:
-        """A notice that matters after the run (usage, warnings, errors). Kept with the next row, or 20 ms later."""
+        """A notice that matters after the run (usage, warnings, errors). Kept with the next row, or 20 ms later.
+
+        With an empty `run` it belongs to the last one.
+        """
         ...
 
     async def finished(self, run: str, outcome: str) -> None:
@@ -141,6 +149,18 @@ class Store(Protocol):
 
     async def history(self) -> Conversation:
         """The stored conversation, oldest first, every call with its one result."""
+        ...
+
+    async def shrank(self, messages: Conversation) -> None:
+        """From here on `messages` are sent in place of all that is stored so far, which stays."""
+        ...
+
+    async def sent(self) -> Conversation:
+        """What is sent: what `shrank` was last given and what came after it, or all of `history`."""
+        ...
+
+    async def last_exchanges(self, replies: int) -> Conversation:
+        """The end of `history`: the last `replies` replies and all that stands behind the first of them."""
         ...
 
 
