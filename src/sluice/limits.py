@@ -46,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_images: int = 20  # images in one prompt; each is sent again with every request of the session
     max_image_bytes: int = 5 * MIB  # bytes of one image file; a provider refuses more
     max_calls_per_minute: int | None = None  # started calls of one category in 60 s
+    max_instructions_bytes: int = 32 * KIB  # bytes of AGENTS.md files given to the model; sent with every request
 
     # -- tools: the seed's numbers (P4)
     max_file_bytes: int = 4 * MIB  # bytes of a file that is read or written

@@ -92,6 +92,10 @@ class Agent:
             return ticket
         return self._now[0].steer(message)
 
+    def send_first(self, *messages: UserMessage) -> None:
+        """What every request from the next one on begins with, behind the system text. It is no part of the session."""
+        self._talk.before = messages
+
     def use(self, parts: Parts) -> None:
         """Works with other parts (another model, another policy) from the next run on; a run that is going keeps its own.
 

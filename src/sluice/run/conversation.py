@@ -35,6 +35,7 @@ class Talk:
         self._system = system
         self._store = store
         self.messages: Conversation = history
+        self.before: tuple[Message, ...] = ()  # sent first and not stored: it is made anew from what it came from
         self.extra: tuple[Message, ...] = ()
         self.call_ids: set[str] = {call.id for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls}
 
@@ -73,10 +74,18 @@ class Talk:
                 return message.tool_calls[results:] if isinstance(message, AssistantMessage) else ()
         return ()
 
-    def to_send(self, *, extra: bool = True) -> Conversation:
-        """What goes into the next request, with or without what a hook added for this turn."""
+    def to_send(self, *, extra: bool = True, messages: Conversation | None = None) -> Conversation:
+        """What goes into the next request, with or without what a hook added for this turn.
+
+        `messages` take the place of those of the conversation.
+        """
         system = (SystemMessage(self._system),) if self._system else ()
-        return (*system, *map(self._unsigned, self.messages), *(self.extra if extra else ()))
+        return (
+            *system,
+            *self.before,
+            *map(self._unsigned, self.messages if messages is None else messages),
+            *(self.extra if extra else ()),
+        )
 
     def _unsigned(self, message: Message) -> Message:
         """The message, without what only the provider that it came from can read, if that is another one."""

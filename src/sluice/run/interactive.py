@@ -18,6 +18,8 @@ from sluice.run import desk
 from sluice.run.api_key import with_key
 from sluice.run.asking import FaceApprover
 from sluice.run.event_stream import EventStream
+from sluice.run.folder_trust import FolderTrust
+from sluice.run.instructions import NO_INSTRUCTIONS, Instructions, headless_instructions
 from sluice.run.interaction import (
     Allowed,
     Event,
@@ -88,6 +90,8 @@ class _Live:
         )
         self._seat_now: Seat | None = None
         self._sandbox = "none"
+        self._found = NO_INSTRUCTIONS
+        self._trust: FolderTrust | None = None
         self._running = False
         self._closed = False
         self._wake = asyncio.Event()
@@ -103,9 +107,14 @@ class _Live:
         if self._transport is None:
             self._transport = make_transport(self._settings)
         self._sandbox = await in_thread(lambda: desk.sandbox_words(self._settings))
+        self._found, self._trust = await in_thread(self._looked_at_folder)
         self._seat_now = await self._opened(self._settings.session)
         self._tell_session()
         self._driver = asyncio.get_running_loop().create_task(self._drive())
+
+    def _looked_at_folder(self) -> tuple[Instructions, FolderTrust]:
+        found = headless_instructions(self._settings)
+        return found, FolderTrust(self._settings.workspace, found, state_folder())
 
     async def close(self) -> None:
         """See `Interaction.close`. Being cancelled does not cut it short."""
@@ -142,7 +151,13 @@ class _Live:
 
     async def _opened(self, wish: Wish) -> Seat:
         assert self._transport is not None
-        return await open_seat(self._settings, wish, approver=self._approver, transport=self._transport)
+        return await open_seat(
+            self._settings,
+            wish,
+            approver=self._approver,
+            transport=self._transport,
+            instructions=self._instructions(),
+        )
 
     # -- prompts and runs
 
@@ -405,7 +420,22 @@ class _Live:
 
     def unknown_files(self) -> tuple[UntrustedFile, ...]:
         """See `Interaction.unknown_files`."""
-        return ()
+        trust = self._trust
+        return () if trust is None or trust.answer is not None else trust.files()
 
     def trust(self, read: bool) -> None:
-        """See `Interaction.trust`."""
+        """See `Interaction.trust`. What is given from here on is what was found when this was opened."""
+        agent = self._seat.agent
+        if self._trust is None:
+            return
+        try:
+            self._trust.remember(read)
+        except OSError as error:
+            words = f"the answer cannot be remembered for another time: {error.strerror or error}"
+            self._stream.tell(n.Warned(message=words))
+        agent.send_first(*self._instructions().messages())
+        for line in self._instructions().told():
+            self._stream.tell(n.Warned(message=line))
+
+    def _instructions(self) -> Instructions:
+        return self._found if self._trust is not None and self._trust.answer else NO_INSTRUCTIONS

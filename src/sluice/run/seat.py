@@ -11,6 +11,7 @@ import msgspec
 
 from sluice.errors import PathError
 from sluice.run.agent import Agent
+from sluice.run.instructions import Instructions
 from sluice.run.sessions import spent_in, store_path
 from sluice.run.settings import Settings
 from sluice.run.spending import Spending
@@ -51,12 +52,14 @@ class Seat:
         await whole(self._stack.aclose())
 
 
-async def open_seat(settings: Settings, wish: Wish, *, approver: Approver, transport: Transport) -> Seat:
+async def open_seat(
+    settings: Settings, wish: Wish, *, approver: Approver, transport: Transport, instructions: Instructions
+) -> Seat:
     """Opens the session that is wished for. Raises `ConfigurationError`, and leaves nothing open then."""
     settings = msgspec.structs.replace(settings, session=wish)
     async with AsyncExitStack() as stack:
         agent = await stack.enter_async_context(
-            open_agent(settings, approver=approver, transport=transport, intent=True)
+            open_agent(settings, approver=approver, transport=transport, intent=True, instructions=instructions)
         )
         before = []
         if agent.messages and store_path(settings) is not None:

@@ -79,9 +79,11 @@ def show_request(settings: Settings, prompt: str | UserMessage) -> int:
     from pathlib import Path
 
     from sluice.run.config import absolute_workspace
+    from sluice.run.instructions import headless_instructions
     from sluice.run.wiring import dry_run
 
-    show_json(dry_run(absolute_workspace(settings, Path.cwd()), prompt))
+    settings = absolute_workspace(settings, Path.cwd())
+    show_json(dry_run(settings, prompt, headless_instructions(settings)))
     return 0
 
 
@@ -91,6 +93,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
     from pathlib import Path
 
     from sluice.run.config import open_workspace, require_key
+    from sluice.run.instructions import headless_instructions
     from sluice.run.wiring import open_agent
     from sluice.ui.headless import run_prompt, start_logging
 
@@ -99,7 +102,9 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
     try:
         settings = open_workspace(settings, Path.cwd())
         require_key(settings)
-        wanted: dict[str, Any] = {"approver": _approver(settings)} if settings.ask else {}
+        wanted: dict[str, Any] = {"instructions": headless_instructions(settings)}
+        if settings.ask:
+            wanted["approver"] = _approver(settings)
         if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
             wanted["intent"] = True
         return run_prompt(partial(open_agent, **wanted), settings, prompt, _face(settings))
@@ -112,12 +117,15 @@ def _approver(settings: Settings) -> Approver | None:
     from functools import partial
 
     from sluice.run.approvals import TerminalApprover, has_terminal
+    from sluice.run.call_details import call_details
     from sluice.ui.visible import visible
 
     if settings.output != "text" or not has_terminal():
         click.echo("warning: --ask has nobody to ask here; what is not allowed is denied", err=True)
         return None
-    return TerminalApprover(partial(visible, strict=True), folder=settings.workspace)
+    return TerminalApprover(
+        partial(visible, strict=True), folder=settings.workspace, details=partial(call_details, settings.workspace)
+    )
 
 
 def _check(settings: Settings) -> None:
