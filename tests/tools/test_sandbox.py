@@ -308,7 +308,7 @@ def test_a_cancelled_or_timed_out_command_may_clean_up(kind: str, make: Callable
 def test_a_fork_bomb_is_held_and_ended(make: Callable[..., Box]) -> None:
     limits = sandbox.DEFAULT_LIMITS.__class__(max_command_processes=40)
     box = make(limits=limits)
-    box.sandbox._watch = TreeWatch(2**60, 2**30)  # the kernel's own bound is tried here
+    box.sandbox.watch = TreeWatch(2**60, 2**30)  # the kernel's own bound is tried here
     ran, out = box("f() { f | f & }; f; sleep 1; echo alive", timeout=5.0)
     assert "Resource temporarily unavailable" in out  # the bound was met
     assert ran.ended.timed_out or ran.ended.exit_code is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluice.limits import MIB, Limits
-from sluice.tools import bash, keeper, tree_watch
+from sluice.tools import bash, git_status, keeper, rg_search, tree_watch
 from sluice.tools.process import Ended, environment
 from sluice.tools.sandbox import Sandbox, available
 from sluice.tools.tree_watch import TreeWatch
@@ -164,3 +164,23 @@ def test_the_watch_leaves_no_timer(bench: Any) -> None:
         assert watch._timer is None
 
     asyncio.run(main(), debug=True)
+
+
+def test_programs_of_our_own_tools_are_watched_as_well(bench: Any) -> None:
+    """Git and ripgrep run outside of the sandbox; what they hold counts with the commands."""
+    seen: list[int] = []
+
+    class Listening(TreeWatch):
+        def enter(self, root: int, end: Any) -> None:
+            seen.append(root)
+            super().enter(root, end)
+
+    box = Sandbox(str(bench.root), kind="off")
+    box.watch = Listening(10**9, 100)
+    bench.context.sandbox = box
+    assert bench.call(git_status).ok is False  # no repository; no program is run
+    bench.call(bash, command="git init -q .")
+    assert bench.call(git_status).ok
+    assert bench.call(rg_search, query="one").ok
+    assert len(seen) >= 3
+    box.close()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sluice.run.question import GUTTER, counted, in_one_line, shown_arguments
 from sluice.values.calls import ToolSpec
@@ -34,16 +34,28 @@ def has_terminal(path: str = TERMINAL) -> bool:
         os.close(fd)
 
 
+Details = Callable[[str, str], Sequence[str]]
+
+
+def no_details(tool: str, arguments: str) -> Sequence[str]:
+    """Nothing stands behind a call."""
+    return ()
+
+
 class TerminalApprover:
     """Implements `values.ports.Approver` with the terminal of this process.
 
-    `escaped` makes text safe to show; `folder` is where calls run. The answer is one line: `y` is yes; `n` or nothing is
+    `escaped` makes text safe to show; `folder` is where calls run; `details` says in lines, which need not be safe, what
+    stands behind a call (of its tool and arguments). The answer is one line: `y` is yes; `n` or nothing is
     no; other words are no, and are told to the model. The end of input, bytes that are no text, and a terminal that cannot
     be used are no. What was typed before the question does not count. Being cancelled closes the terminal and asks no more.
     """
 
-    def __init__(self, escaped: Callable[[str], str], *, folder: str, path: str = TERMINAL) -> None:
+    def __init__(
+        self, escaped: Callable[[str], str], *, folder: str, path: str = TERMINAL, details: Details = no_details
+    ) -> None:
         self._escaped = escaped
+        self._details = details
         self._folder = folder
         self._path = path
 
@@ -73,6 +85,11 @@ class TerminalApprover:
             lines += [f"{_GUTTER}{piece}" for piece in wrapped(shown.text, columns - len(_GUTTER) - 1)]
             if shown.odd:
                 lines.append(f"  {shown.odd}")
+        behind = self._details(spec.name, arguments)
+        if behind:
+            lines.append("  as the project stands now, it runs:")
+            for line in behind:
+                lines += [f"{_GUTTER}{piece}" for piece in wrapped(self._one_line(line), columns - len(_GUTTER) - 1)]
         lines.append(
             f"Allow this one call of {self._one_line(spec.name)} ({counted(total, 'character')} shown above)? "
             "y, n, or a word to the model: "

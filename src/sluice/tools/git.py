@@ -124,6 +124,7 @@ class Repository:
                 errors=hear,
                 cancel=cancel or self._context.cancel,
                 sweep=False,  # it starts no processes
+                watch=self._context.watch,
             )
         finally:
             os.close(folder)
@@ -131,6 +132,8 @@ class Repository:
             raise GitProblem("cancelled", "the call was cancelled")
         if ended.timed_out:
             raise GitProblem("timeout", f"git took more than {limits.git_seconds:g} s and was ended")
+        if ended.excess is not None:
+            raise GitProblem("git_failed", f"git held too much and was ended ({ended.excess})")
         if ended.overflowed:
             raise GitProblem("output_limit", "git printed more than can be read")
         if ended.stopped:

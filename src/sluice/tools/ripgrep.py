@@ -97,6 +97,7 @@ async def run_ripgrep(
             errors=messages.feed,
             cancel=context.cancel,
             sweep=False,  # it starts no processes
+            watch=context.watch,
         )
     finally:
         os.close(folder)

@@ -93,7 +93,7 @@ class Sandbox:
         self._network: Network = "all" if network else "door" if hosts else "none"
         self._hosts = tuple(hosts)
         self._proxy = HostProxy(hosts)
-        self._watch = TreeWatch(limits.max_run_memory_bytes, limits.max_command_processes)
+        self.watch = TreeWatch(limits.max_run_memory_bytes, limits.max_command_processes)
         self._private = tuple(private)
         self._limits = limits
         self._kind = kind
@@ -209,7 +209,7 @@ class Sandbox:
                 drain_seconds=bounds.drain_seconds,
                 sweep=False,
                 hold="leader",
-                watch=self._watch,
+                watch=self.watch,
                 pass_fds=(outer_write, inner_write, words_fd, folder, *((door.child,) if door is not None else ())),
             )
         finally:
@@ -259,7 +259,7 @@ class Sandbox:
             max_output_bytes=bounds.max_output_bytes,
             drain_seconds=bounds.drain_seconds,
             hold="reaper",
-            watch=self._watch,
+            watch=self.watch,
             pass_fds=(status_write, words_fd, folder),
         )
         status = read_status(status_read)

@@ -37,7 +37,7 @@ class _Tree:
 
 
 class TreeWatch:
-    """Watches trees of processes from `enter` to `leave`. For one event loop at a time.
+    """Watches trees of processes, each with its root, from `enter` to `leave`. For one event loop at a time.
 
     `max_memory_bytes` bounds all of them together (at most three quarters of the machine's); the one that holds most is
     ended. `max_processes` bounds the processes and threads of each, and ends that one.
@@ -99,20 +99,22 @@ def excess_error(excess: Excess, limits: Limits) -> ErrorInfo:
 def measure(trees: list[_Tree]) -> None:
     """Fills in what each tree holds now, by one pass over the process table."""
     page = os.sysconf("SC_PAGE_SIZE")
-    children: dict[int, list[tuple[int, int, int]]] = {}
+    children: dict[int, list[int]] = {}
+    held: dict[int, tuple[int, int]] = {}
     for pid in process_ids():
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 fields = (file.read(4096) or b"").rpartition(b")")[2].split()
-            children.setdefault(int(fields[1]), []).append((pid, int(fields[17]), int(fields[21]) * page))
+            held[pid] = int(fields[17]), int(fields[21]) * page
+            children.setdefault(int(fields[1]), []).append(pid)
     for tree in trees:
         tree.rss, tree.tasks = {}, 0
         waiting = [tree.root]
         while waiting:
-            for pid, tasks, rss in children.get(waiting.pop(), ()):
-                tree.rss[pid] = rss
-                tree.tasks += tasks
-                waiting.append(pid)
+            pid = waiting.pop()
+            tasks, tree.rss[pid] = held.get(pid, (0, 0))
+            tree.tasks += tasks
+            waiting += children.get(pid, ())
 
 
 def machine_memory_bytes() -> int:
