@@ -18,6 +18,7 @@ from textual.containers import Vertical
 from sluice.errors import SluiceError
 from sluice.run.interaction import Event, Interaction
 from sluice.ui.tui import messages
+from sluice.ui.tui.said_blocks import Kind
 from sluice.ui.tui.status_line import StatusLine
 from sluice.ui.tui.transcript import Transcript
 from sluice.values.notices import CallProgressed, ReasoningNotice, TextNotice
@@ -93,7 +94,7 @@ class TerminalFace(App[int]):
 
     # -- what the widgets want
 
-    def say(self, words: str, kind: str = "note") -> None:
+    def say(self, words: str, kind: Kind = "note") -> None:
         """A line of the face's own in the transcript: `note`, `warning` or `error`."""
         self.transcript.say(words, kind)
 

@@ -78,3 +78,19 @@ class SessionChosen(Message):
     def __init__(self, session: str | None) -> None:
         super().__init__()
         self.session = session
+
+
+class SteerWanted(Message):
+    """The prompt with this number, which waits, is to go to the run that is going."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class PasteRefused(Message):
+    """A paste of so many characters was too long for a prompt; nothing of it is kept."""
+
+    def __init__(self, characters: int) -> None:
+        super().__init__()
+        self.characters = characters
