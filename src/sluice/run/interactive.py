@@ -17,6 +17,8 @@ from sluice.errors import ConfigurationError
 from sluice.run import desk
 from sluice.run.api_key import with_key
 from sluice.run.asking import FaceApprover
+from sluice.run.call_details import call_details
+from sluice.run.changes import Changes
 from sluice.run.event_stream import EventStream
 from sluice.run.folder_trust import FolderTrust
 from sluice.run.instructions import NO_INSTRUCTIONS, Instructions, headless_instructions
@@ -35,7 +37,7 @@ from sluice.run.interaction import (
 from sluice.run.model_choice import offered, settings_for
 from sluice.run.question import Escaped
 from sluice.run.scope import words_of
-from sluice.run.seat import Seat, in_thread, open_seat, whole, would_run
+from sluice.run.seat import Seat, in_thread, open_seat, whole
 from sluice.run.settings import Settings
 from sluice.run.waiting_prompts import WaitingPrompts
 from sluice.run.wiring import make_transport, model_side, state_folder
@@ -43,7 +45,7 @@ from sluice.session.audit import AuditLog
 from sluice.session.wish import Wish
 from sluice.values import notices as n
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import Usage
+from sluice.values.messages import Conversation, Usage
 from sluice.values.ports import Transport
 
 T = TypeVar("T")
@@ -95,7 +97,7 @@ class _Live:
         self._running = False
         self._closed = False
         self._wake = asyncio.Event()
-        self._change: asyncio.Task[Any] | None = None
+        self._changes = Changes(self._wake.set)
         self._driver: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -109,7 +111,7 @@ class _Live:
         self._sandbox = await in_thread(lambda: desk.sandbox_words(self._settings))
         self._found, self._trust = await in_thread(self._looked_at_folder)
         self._seat_now = await self._opened(self._settings.session)
-        self._tell_session()
+        self._tell_session(await self._seat.history())
         self._driver = asyncio.get_running_loop().create_task(self._drive())
 
     def _looked_at_folder(self) -> tuple[Instructions, FolderTrust]:
@@ -129,9 +131,7 @@ class _Live:
         self._wake.set()
         if self._seat_now is not None:
             self._seat_now.agent.cancel()
-        if self._change is not None:
-            self._change.cancel()
-            await asyncio.wait({self._change})
+        await self._changes.end()
         if self._driver is not None:
             await asyncio.wait({self._driver})
         try:
@@ -195,8 +195,7 @@ class _Live:
         back = self._prompts.take_all_back()
         if back:
             self._queue_changed()
-        if self._change is not None:
-            self._change.cancel()
+        self._changes.cancel()
         self._seat.agent.cancel()
         return back
 
@@ -209,7 +208,7 @@ class _Live:
 
     async def _drive(self) -> None:
         while True:
-            while not self._closed and (self._change is not None or not self._prompts.any()):
+            while not self._closed and (self._changes.going or not self._prompts.any()):
                 self._wake.clear()
                 await self._wake.wait()
             if self._closed:
@@ -274,9 +273,8 @@ class _Live:
         self._wake.set()
         self._stream.tell(QueueChanged(waiting=self._prompts.shown()))
 
-    def _tell_session(self) -> None:
-        agent = self._seat.agent
-        self._stream.tell(SessionOpened(session=agent.session, history=agent.messages))
+    def _tell_session(self, history: Conversation) -> None:
+        self._stream.tell(SessionOpened(session=self._seat.agent.session, history=history))
         self._tell_situation()
 
     def place(self) -> str:
@@ -285,7 +283,7 @@ class _Live:
 
     def details(self, spec: ToolSpec, arguments: str) -> tuple[str, ...]:
         """See `asking.Place`."""
-        return would_run(self._settings.workspace, spec, arguments)
+        return call_details(self._settings.workspace, spec.name, arguments)
 
     # -- what runs alone
 
@@ -294,31 +292,12 @@ class _Live:
         _ = self._seat
         if self._running or self._prompts.any():
             raise ConfigurationError("a run is going: cancel it, or wait for its end")
-        if self._change is not None:
-            raise ConfigurationError("another change is going: wait for its end")
-        task: asyncio.Task[T] = asyncio.get_running_loop().create_task(change())
-        self._change = task
-        given_up = False
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            given_up = True
-            task.cancel()
-            await whole(asyncio.wait({task}))
-            raise
-        finally:
-            self._change = None
-            self._wake.set()
-            if given_up and not task.cancelled():
-                task.exception()  # seen; nobody is there to be told
-        if task.cancelled():
-            raise ConfigurationError("it was cancelled")
-        return task.result()
+        return await self._changes.make(change)
 
     async def open_session(self, session: str | None) -> None:
         """See `Interaction.open_session`."""
         if session is not None and session == self._seat.agent.session:
-            self._tell_session()
+            self._tell_session(await self._alone(self._seat.history))
             return
         wish = Wish() if session is None else Wish(how="resume", id=session)
         await self._alone(lambda: self._go_to(wish))
@@ -332,9 +311,14 @@ class _Live:
 
     async def _go_to(self, wish: Wish) -> str:
         new = await self._opened(wish)
+        try:
+            history = await new.history()
+        except BaseException:
+            await new.close()
+            raise
         old, self._seat_now = self._seat_now, new
         self._approver.grants.clear()
-        self._tell_session()
+        self._tell_session(history)
         if old is not None:
             await old.close()
         return new.agent.session

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import msgspec
 
-from sluice.errors import PathError
 from sluice.run.agent import Agent
 from sluice.run.instructions import Instructions
 from sluice.run.sessions import spent_in, store_path
@@ -17,20 +16,14 @@ from sluice.run.settings import Settings
 from sluice.run.spending import Spending
 from sluice.run.wiring import open_agent
 from sluice.session.wish import Wish
-from sluice.tools.build_project import NAME as BUILD
-from sluice.tools.build_project import BuildArguments
-from sluice.tools.project import Plan, ProjectProblem, build_plan, test_plan
-from sluice.tools.project_run import shown_command
-from sluice.tools.test_project import NAME as TEST
-from sluice.tools.workspace import Workspace
-from sluice.values.calls import ToolSpec
+from sluice.values.messages import Conversation
 from sluice.values.ports import Approver, Transport
 
 T = TypeVar("T")
 
 
 class Seat:
-    """An agent that is open. `spending` counts what its session has used; `begun` is whether anything of it is stored."""
+    """An agent that is open. `spending` counts what its session has used."""
 
     def __init__(self, agent: Agent, spending: Spending, stack: AsyncExitStack) -> None:
         self.agent = agent
@@ -46,6 +39,10 @@ class Seat:
     def begun(self) -> bool:
         """Whether its session can be found in the store."""
         return bool(self.agent.session and self.agent.messages)
+
+    async def history(self) -> Conversation:
+        """What is stored of its session, oldest first."""
+        return await self.agent.parts.store.history()
 
     async def close(self) -> None:
         """Ends what runs, and lets the session go. Being cancelled does not cut it short."""
@@ -65,22 +62,6 @@ async def open_seat(
         if agent.messages and store_path(settings) is not None:
             before = await in_thread(lambda: spent_in(settings, agent.session))
         return Seat(agent, Spending(before), stack.pop_all())
-
-
-def would_run(workspace: str, spec: ToolSpec, arguments: str) -> tuple[str, ...]:
-    """The commands of a call whose arguments do not say them: those of a build and of tests, as they stand now."""
-    if spec.name not in (BUILD, TEST):
-        return ()
-    try:
-        with Workspace(workspace) as wall:
-            if spec.name == TEST:
-                plan: Plan = test_plan(wall)
-            else:
-                wanted = msgspec.json.decode(arguments, type=BuildArguments)
-                plan = build_plan(wall, wanted.build_mode, wanted.clean_first)
-    except (ProjectProblem, PathError, msgspec.DecodeError) as error:
-        return (f"nothing can be run: {error}",)
-    return tuple(f"runs {shown_command(command)} ({plan.kind})" for command in plan.commands)
 
 
 async def whole(work: Awaitable[T]) -> T:
