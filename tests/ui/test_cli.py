@@ -44,7 +44,7 @@ class Rooms:
         self.calls: list[tuple[Any, ...]] = []
 
     @asynccontextmanager
-    async def open_agent(self, settings: Settings, *, intent: bool = False) -> AsyncIterator[Rooms]:
+    async def open_agent(self, settings: Settings, *, intent: bool = False, **_more: Any) -> AsyncIterator[Rooms]:
         self.settings = settings
         self.intent = intent
         if self.fault is not None:

@@ -393,8 +393,11 @@ class HttpTransport:
         curl.setopt(pycurl.URL, self._endpoint.url_for(request.path))
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
-        curl.setopt(pycurl.POST, 1)
-        curl.setopt(pycurl.POSTFIELDS, request.body)
+        if request.method == "GET":
+            curl.setopt(pycurl.HTTPGET, 1)
+        else:
+            curl.setopt(pycurl.POST, 1)
+            curl.setopt(pycurl.POSTFIELDS, request.body)
         curl.setopt(pycurl.HTTPHEADER, [*header_lines, "Expect:"])  # no 100-continue: it costs a round trip or a second
         curl.setopt(pycurl.USERAGENT, "sluice")
         curl.setopt(pycurl.ACCEPT_ENCODING, "gzip, deflate")

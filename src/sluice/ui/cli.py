@@ -19,6 +19,7 @@ from sluice.ui.audit import audit
 from sluice.ui.config import config
 from sluice.ui.doctor import doctor
 from sluice.ui.invocation import Invocation
+from sluice.ui.models import models
 from sluice.ui.one_call import tool
 from sluice.ui.one_run import illustrated, prompt_of, run_and_show, show_request, with_session
 from sluice.ui.options import SluiceGroup, UnreadError, run_options
@@ -29,7 +30,7 @@ from sluice.ui.streams import decode, replay_server
 
 @click.group(
     cls=SluiceGroup,
-    commands=[sessions, audit, config, decode, doctor, replay_server, schema, tool],
+    commands=[sessions, audit, config, decode, doctor, models, replay_server, schema, tool],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -30,10 +30,14 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One HTTP request: `path` is relative to the base URL, `body` the JSON bytes, `headers` hold no secret."""
+    """One HTTP request: `path` is relative to the base URL, `body` the JSON bytes, `headers` hold no secret.
+
+    A `GET` has no body; no dialect makes one, only a list of models is asked for with it.
+    """
 
     dialect: str
     path: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
     auth: AuthStyle = "bearer"
+    method: Literal["POST", "GET"] = "POST"
