@@ -69,7 +69,7 @@ class Rooms:
     def cancel(self, reason: str) -> None:
         raise AssertionError(reason)
 
-    def dry_run(self, settings: Settings, prompt: str) -> dict[str, Any]:
+    def dry_run(self, settings: Settings, prompt: str, *_more: Any) -> dict[str, Any]:
         self.settings = settings
         return {"settings": settings.shown(), "request": {"prompt": prompt}}
 
