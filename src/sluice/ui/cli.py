@@ -18,6 +18,7 @@ from sluice.errors import ConfigurationError, SluiceError
 from sluice.ui.audit import audit
 from sluice.ui.config import config
 from sluice.ui.doctor import doctor
+from sluice.ui.init import init
 from sluice.ui.invocation import Invocation
 from sluice.ui.models import models
 from sluice.ui.one_call import tool
@@ -26,11 +27,12 @@ from sluice.ui.options import SluiceGroup, UnreadError, run_options
 from sluice.ui.output_schema import schema
 from sluice.ui.sessions import sessions
 from sluice.ui.streams import decode, replay_server
+from sluice.ui.terminal import has_terminal, run_terminal
 
 
 @click.group(
     cls=SluiceGroup,
-    commands=[sessions, audit, config, decode, doctor, models, replay_server, schema, tool],
+    commands=[sessions, audit, config, decode, doctor, init, models, replay_server, schema, tool],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -59,6 +61,8 @@ def sluice(
             raise click.UsageError(f"{flag} goes with no command, and {ctx.invoked_subcommand} is one.")
         return 0
     settings = with_session(invocation.load().settings, wishes)
+    if execute is None and not images and "output" not in invocation.flags and not settings.dry_run and has_terminal():
+        return run_terminal(settings, invocation.debug)
     prompt = illustrated(prompt_of(execute, flags.get("output") is not None), images, settings)
     return show_request(settings, prompt) if settings.dry_run else run_and_show(settings, prompt, invocation.debug)
 
