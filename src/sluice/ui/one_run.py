@@ -47,7 +47,9 @@ def prompt_of(execute: str | None, output_given: bool) -> str:
     if execute is None:
         if sys.stdin is None or sys.stdin.isatty():
             hint = 'no prompt: write sluice -e "…", or give it on standard input'
-            more = "" if output_given else " (the interactive face is not part of this version)"
+            more = (
+                "" if output_given else " (the interactive face needs a terminal, here there is none that can show it)"
+            )
             raise click.UsageError(hint + more)
         raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
         if len(raw) > MAX_PROMPT_BYTES:
@@ -97,7 +99,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
     from sluice.run.wiring import open_agent
     from sluice.ui.headless import run_prompt, start_logging
 
-    _check(settings)
+    check(settings)
     stop_logging = start_logging(sys.stderr, debug)
     try:
         settings = open_workspace(settings, Path.cwd())
@@ -128,7 +130,7 @@ def _approver(settings: Settings) -> Approver | None:
     )
 
 
-def _check(settings: Settings) -> None:
+def check(settings: Settings) -> None:
     """Raises `ConfigurationError` for names and files that cannot be used, before a workspace is made (U6)."""
     import msgspec
 

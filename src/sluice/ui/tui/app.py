@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, Protocol, TypeVar
 
 from textual.app import App, ComposeResult
@@ -46,19 +46,24 @@ class TerminalFace(App[int]):
         Binding("ctrl+c", "cancel", "Cancel", priority=True, show=False),
         Binding("ctrl+o", "details", "Details", priority=True),
         Binding("ctrl+b", "background", "To background", priority=True, show=False),
+        Binding("ctrl+z", "suspend_process", "Suspend", priority=True, show=False),
         Binding("pageup", "page(-1)", show=False, priority=True),
         Binding("pagedown", "page(1)", show=False, priority=True),
     ]
     CSS = """
     Screen { layout: vertical; }
-    Transcript { height: 1fr; }
+    Transcript { height: 1fr; min-height: 1; }
     #panels { height: auto; max-height: 70%; }
     #input { height: auto; max-height: 50%; }
     """
 
-    def __init__(self, interaction: Interaction) -> None:
+    def __init__(self, interaction: Interaction, *, offer_sessions: bool = False) -> None:
         super().__init__(ansi_color=True)  # the terminal's own colours: right on a dark and on a light background
         self.interaction = interaction
+        self.offer_sessions = offer_sessions  # whether the sessions that are there are offered at the start
+        self._code = 0
+        self._leaving = False
+        self._fault: Exception | None = None
         self.transcript = Transcript()
         self.status = StatusLine(interaction.situation())
         self.hearers: list[Hears] = [self.transcript, self.status]  # T2: append yours in compose
@@ -82,12 +87,13 @@ class TerminalFace(App[int]):
             if time.monotonic() - began > PUMP_SECONDS:
                 await asyncio.sleep(0)
                 began = time.monotonic()
-        self.exit(0)
+        self.exit(self._code)
 
     def hear(self, event: Event) -> None:
         """Gives one event to the widgets that show it."""
         if isinstance(event, TextNotice | ReasoningNotice | CallProgressed):
             self.transcript.hear(event)
+            self.status.hear(event)
             return
         for widget in self.hearers:
             widget.hear(event)
@@ -97,6 +103,11 @@ class TerminalFace(App[int]):
     def say(self, words: str, kind: Kind = "note") -> None:
         """A line of the face's own in the transcript: `note`, `warning` or `error`."""
         self.transcript.say(words, kind)
+
+    def say_soon(self, words: str, kind: Kind = "warning") -> None:
+        """`say`, from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.say, words, kind)
 
     async def wait_for(self, words: str, work: Awaitable[T]) -> T | None:
         """Awaits `work` and shows `words` with a progress mark while it takes long; an error is one line and `None`."""
@@ -129,14 +140,24 @@ class TerminalFace(App[int]):
         """Ends the run. T2: what comes back goes into the input."""
         self._try(self.interaction.cancel)
 
-    async def on_leave_wanted(self) -> None:
+    def on_leave_wanted(self) -> None:
         """Ends what runs, stores it, and leaves."""
-        await self.wait_for("storing", self.interaction.close())
-        self.exit(0)
+        self.leave(0)
 
-    def _try(self, request: object) -> object:
+    def leave(self, code: int) -> None:
+        """Ends what runs, stores it, and leaves with this exit code. Calling it twice is fine."""
+        self._code = self._code or code
+        if not self._leaving:
+            self._leaving = True
+            self.run_worker(self._leave(), name="leaving")
+
+    async def _leave(self) -> None:
+        await self.wait_for("storing", self.interaction.close())
+        self.exit(self._code)
+
+    def _try(self, request: Callable[[], T]) -> T | None:
         try:
-            return request()  # type: ignore[operator]
+            return request()
         except (SluiceError, OSError) as error:
             self.say(str(error), "error")
             return None
@@ -158,3 +179,22 @@ class TerminalFace(App[int]):
     def action_page(self, pages: int) -> None:
         """Scrolls the transcript, wherever the focus is."""
         self.transcript.scroll_pages(pages)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Screens above this one, and widgets with `OWN_PAGING`, have the page keys for themselves."""
+        if action == "page":
+            return len(self.screen_stack) == 1 and not getattr(self.focused, "OWN_PAGING", False)
+        return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Ends the face; the caller gets the exception. Textual would print it with the values of all variables."""
+        self._fault = self._fault or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+    @property
+    def fault(self) -> Exception | None:
+        """The exception that ended the face, if one did."""
+        return self._fault
