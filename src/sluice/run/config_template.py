@@ -48,7 +48,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "no_tools": "Whether no tools are offered at all.",
     },
     "Sessions": {
-        "session_store": "Database of sessions; :memory: keeps nothing. Usually one for each workspace, in your data folder.",
+        "session_store": "Store of sessions; :memory: keeps nothing. Usually one for each workspace, in the data folder.",
         "session_days": "Days after which sessions that were not used are removed.",
         "session_store_bytes": "What one store may take of the disk.",
     },
