@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from typing import Literal
 
 from sluice.run.commands import Carrier, never_began
+from sluice.run.compacting import Compacting
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution, Rates
 from sluice.run.inbox import Inbox
@@ -34,6 +35,7 @@ class Agent:
         self._spoken_to = parts
         self._rates = Rates()
         self._inbox = Inbox()
+        self._compacting = Compacting()
         self._now: tuple[Carrier, Outlet, asyncio.Task[None]] | None = None
 
     @property
@@ -63,9 +65,7 @@ class Agent:
                 yield never_began(self._parts, ticket.cancelled)
                 return
             outlet, parts = Outlet(), self._parts
-            if parts is not self._spoken_to:
-                self._talk.speak_to(parts.provider, parts.system_prompt)
-                self._spoken_to = parts
+            self._serve(parts)
             execution = Execution(parts.executor, parts.audit, parts.store, parts.clock, parts.limits, self._rates)
             carrier = Carrier(parts.ids.new("run"), parts, self._talk, execution, outlet.put)
             driver = asyncio.get_running_loop().create_task(self._drive(carrier, parts, prompt))
@@ -105,9 +105,20 @@ class Agent:
             raise ValueError("an agent keeps its store: another session is another agent")
         self._parts = parts
 
+    async def compact(self) -> n.Summarised:
+        """Shrinks the context now, as a run does when it grows too large; waits for the runs before it.
+
+        Stored rows stay. `ok` is false where nothing could be made smaller, and where it was cancelled: then all is as
+        before. Raises `StoreError` if it cannot be stored, and changes nothing then.
+        """
+        async with self._inbox.turn() as ticket:
+            self._serve(self._parts)
+            return await self._compacting.run(self._talk, self._parts, begin=ticket.cancelled is None)
+
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
         """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""
         self._inbox.cancel(reason)
+        self._compacting.cancel()
         if self._now is not None:
             self._now[0].cancel(reason)
 
@@ -117,7 +128,13 @@ class Agent:
         Whoever still reads its notices gets no more of them but the last. Being cancelled does not cut it short.
         """
         self._inbox.cancel("cancelled")
+        self._compacting.cancel()
         await self._end()
+
+    def _serve(self, parts: Parts) -> None:
+        if parts is not self._spoken_to:
+            self._talk.speak_to(parts.provider, parts.system_prompt)
+            self._spoken_to = parts
 
     async def _end(self) -> None:
         if self._now is None:

@@ -112,7 +112,7 @@ async def open_agent(
             news=[*news, *instructions.told(), *unpriced(settings, side["model"])],
             place=lambda: place_digest(settings.workspace, environment()),
         )
-        agent = Agent(parts, Talk(text, store, await store.history(), parts.provider))
+        agent = Agent(parts, Talk(text, store, await store.sent(), parts.provider))
         agent.send_first(*instructions.messages())
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
