@@ -42,6 +42,9 @@ GUARDS = {
     "memory files": (TOOLS + "bubblewrap.py", '"--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"', '"--tmpfs", "/dev/shm"', "memory_files"),
     "devices read-only": (TOOLS + "bubblewrap.py", '*("--remount-ro", "/dev", "--proc", "/proc"),', '*("--proc", "/proc"),', "memory_files"),
     "first to go": (TOOLS + "bubblewrap.py", "echo 1000 >/proc/self/oom_score_adj", ":", "end_first"),
+    "kernel settings": (TOOLS + "bubblewrap.py", 'words += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]', "pass", "no_way_leads_out"),
+    "other processes": (TOOLS + "bubblewrap.py", '"--unshare-pid", ', "", "no_way_leads_out"),
+    "no more rights": (TOOLS + "keeper_program.py", "_checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), \"no_new_privs\")", "pass", "no_way_leads_out"),
     "read-only root": (TOOLS + "bubblewrap.py", '*("--ro-bind", "/", "/", "--dev"', '*("--bind", "/", "/", "--dev"', "of_the_system"),
     "hidden places": (TOOLS + "bubblewrap.py", "words += _hide(path)\n            if os", "pass\n            if os", "keys_home"),
     "process numbers": (TOOLS + "bubblewrap.py", '"--unshare-pid", ', "", "tree_lives_on or out_of_reach"),
@@ -104,7 +107,7 @@ def main() -> int:
                     "tests/tools/test_jobs.py",
                     *(
                         f"tests/tools/test_{name}.py"
-                        for name in ("allowed_hosts", "proxy_request", "host_proxy", "tree_watch")
+                        for name in ("allowed_hosts", "proxy_request", "host_proxy", "tree_watch", "sandbox_escapes")
                     ),
                 ]
                 done = subprocess.run(

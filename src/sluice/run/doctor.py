@@ -20,6 +20,7 @@ from sluice.tools.sandbox import Kind, Sandbox, available
 from sluice.tools.tree_watch import TreeWatch
 
 _SECONDS = 20.0
+_A_SETTING = "/proc/sys/vm/swappiness"  # is written with the value that it has
 _NO_SHELL = 127
 _SHELL = "/bin/bash"  # without it nothing can be tried: no other shell opens a connection
 
@@ -82,6 +83,7 @@ async def _try_all(kind: Kind, folder: Path) -> tuple[Protection, ...]:
             ("hidden files cannot be read", f"cat {secret}", False),
             ("no network", f"exec 3<>/dev/tcp/127.0.0.1/{port}", False),
             ("other processes are out of sight", f"kill -0 {os.getpid()}", False),
+            ("settings of the kernel stay as they are", f"echo $(cat {_A_SETTING}) >{_A_SETTING}", False),
             ("hooks and configuration of git stay as they are", "echo x >.git/config", False),
         )
         try:

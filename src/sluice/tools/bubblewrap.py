@@ -33,6 +33,8 @@ _BETWEEN = """if [ "$1" -gt 0 ] && [ "$$" -lt 8 ]; then
 ulimit -c 0; ulimit -d "$3"; ulimit -f "$4"; ulimit -t "$5"
 shift 5; exec "$@" """
 _SHARED_MEMORY_BYTES = 512 * 1024 * 1024  # in /dev/shm, which is memory that belongs to no process
+# Below /proc: what root owns there it may write without any capability, and some of it runs programs of the machine's root.
+_KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver", "mtrr", "tty")
 _SHELL_BLOCK = 512  # bytes in which a POSIX shell counts the size of a file
 _SYSTEM_FOLDERS = ("/run/current-system", "/home/linuxbrew/.linuxbrew")  # programs that lie in hidden folders
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -84,6 +86,8 @@ def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home
         *("--ro-bind", "/", "/", "--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108
         *("--remount-ro", "/dev", "--proc", "/proc"),
     ]
+    for name in _KERNEL_SETTINGS:
+        words += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     workspace = places.workspace
     before = [path for path in places.hidden if not _within(path, workspace)]
     closed: list[str] = []
