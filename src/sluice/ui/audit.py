@@ -7,7 +7,7 @@ import click
 from sluice.ui.options import GroupedCommand
 
 
-@click.group("audit")
+@click.group("audit", short_help="Show and verify what was decided and run.")
 def audit() -> None:
     """Show and verify the record of what was decided and run."""
 

@@ -16,6 +16,7 @@ import click
 from sluice import __version__
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.ui.audit import audit
+from sluice.ui.completion import completion, man
 from sluice.ui.config import config
 from sluice.ui.doctor import doctor
 from sluice.ui.init import init
@@ -32,7 +33,7 @@ from sluice.ui.terminal import has_terminal, run_terminal
 
 @click.group(
     cls=SluiceGroup,
-    commands=[sessions, audit, config, decode, doctor, init, models, replay_server, schema, tool],
+    commands=[sessions, audit, completion, config, decode, doctor, init, man, models, replay_server, schema, tool],
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -45,13 +46,7 @@ def sluice(
     """Sluice is a local coding agent whose host stays in control.
 
     Gives PROMPT to a model, lets it read the workspace, and shows its answer as it arrives. Changing files and running
-    commands are blocked unless you allow them.
-
-    \b
-      sluice -e "What does this project do?"
-      sluice -e "Fix the failing test" --allow-mutating-tools --allow-execution-tools
-      git diff | sluice
-      sluice -e "Hello" --base-url http://127.0.0.1:8080/v1 --model local
+    commands are blocked unless you allow them. With no prompt, on a terminal, it opens its interactive face.
     """
     invocation = ctx.ensure_object(Invocation)
     wishes = {how: flags.pop(how, None) for how in ("continue_", "resume", "fork")}

@@ -8,7 +8,7 @@ from sluice.ui.invocation import show_json
 from sluice.ui.options import GroupedCommand
 
 
-@click.command("doctor", cls=GroupedCommand)
+@click.command("doctor", cls=GroupedCommand, short_help="Try which protections commands have here.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form.")
 def doctor(output: str) -> int:
     """Show which protections this machine gives to commands, by trying them.

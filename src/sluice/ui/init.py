@@ -7,7 +7,7 @@ import click
 from sluice.ui.options import GroupedCommand
 
 
-@click.command("init", cls=GroupedCommand, short_help="Write a config file with every key in it, commented out.")
+@click.command("init", cls=GroupedCommand, short_help="Write a commented config file.")
 @click.argument("file", required=False)
 def init(file: str | None) -> int:
     """Write a config file with every key in it, commented out, to FILE (- for standard output).

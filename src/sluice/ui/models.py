@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHOWN = 12  # models of one provider that are shown where several providers are
 
 
-@click.command("models", cls=GroupedCommand, short_help="List providers, and the models they offer.")
+@click.command("models", cls=GroupedCommand, short_help="List the models that can be asked.")
 @click.argument("provider", required=False)
 @models_options
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form.")

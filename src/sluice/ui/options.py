@@ -24,6 +24,22 @@ FILES = [
     ("config.toml", "your own, in the platform's config folder under sluice/ (see: sluice config show)"),
     (".sluice/config.toml", "in the workspace; may only lower limits and take tools away"),
 ]
+EXAMPLES = [
+    ("Ask about a project, reading only:", 'sluice -e "What does this project do?"'),
+    ("Review a change:", 'git diff | sluice --append-system-prompt "Review this change."'),
+    (
+        "Let it work, in a sandbox, for at most half a dollar:",
+        'sluice -e "Fix the failing test" --allow-mutating-tools --allow-execution-tools --max-cost 0.50',
+    ),
+    ("Ask a model on this machine:", 'sluice -e "Hello" --base-url http://127.0.0.1:8080/v1 --model local'),
+    ("Show it a picture:", 'sluice -e "What is wrong here?" --image screen.png --no-tools'),
+    (
+        "Take the answer apart in a script:",
+        'sluice -e "…" --output stream-json | jq -rj \'select(.type=="text").text\'',
+    ),
+    ("Go on where the last run ended:", 'sluice -e "And now?" --continue'),
+    ("Begin a config file; see what can be asked:", "sluice init; sluice models"),
+]
 EXIT_CODES = [
     ("0", "completed"),
     ("1", "failed: the provider, the network, an incomplete reply"),
@@ -77,9 +93,16 @@ class SluiceGroup(click.Group):
         """See click; adds headings, one-line errors, and no failure when nobody reads."""
         _headed_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
-        for heading, rows in (("Environment", ENVIRONMENT), ("Files", FILES), ("Exit codes", EXIT_CODES)):
+        pages = (("Environment", ENVIRONMENT), ("Files", FILES), ("Exit codes", EXIT_CODES))
+        for heading, rows in pages:
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=22)
+        with formatter.section("Examples"):
+            for words, line in EXAMPLES:
+                formatter.write_text(words)
+                formatter.write(f"      {line}\n")
+        formatter.write_paragraph()
+        formatter.write_text("The whole manual: sluice man | man -l -")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,7 +128,22 @@ def _headed_options(command: click.Command, ctx: click.Context, formatter: click
 def _option(heading: str, *names: str, metavar: str | None = None, help: str, many: bool = False) -> Callable[[F], F]:
     """One flag. Values stay text: `sluice.run.config` reads them all, from wherever they come, in one way."""
     kind: dict[str, Any] = {"metavar": metavar} if metavar else {"is_flag": True}
+    kind["shell_complete"] = _completer(metavar)
     return click.option(*names, cls=GroupedOption, heading=heading, default=None, multiple=many, help=help, **kind)
+
+
+def _completer(metavar: str | None) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """What a shell may offer for a value: files, folders, or the words that the help shows."""
+
+    def complete(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        if metavar in ("FILE", "PATH", "DIR"):
+            return [CompletionItem(begun, type="dir" if metavar == "DIR" else "file")]
+        words = metavar.split("|") if metavar is not None and "|" in metavar else []
+        return [CompletionItem(word) for word in words if word.startswith(begun)]
+
+    return complete
 
 
 _WORKSPACE = [

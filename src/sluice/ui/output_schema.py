@@ -77,7 +77,7 @@ def _complete(definitions: dict[str, Any]) -> None:
             one["required"] = list(one["properties"])
 
 
-@click.command("schema", cls=GroupedCommand)
+@click.command("schema", cls=GroupedCommand, short_help="Print the JSON Schema of our output.")
 @click.argument("form", type=click.Choice(FORMS), default="stream-json")
 def schema(form: str) -> int:
     """Show the JSON Schema of what --output FORM writes, or `sluice tool`."""

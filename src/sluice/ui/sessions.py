@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group("sessions")
+@click.group("sessions", short_help="List, show, remove, check; undo changes.")
 def sessions() -> None:
     """List, show, export, remove and check sessions; undo what one did to files."""
 
