@@ -19,6 +19,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_whole_event_bytes: int = 8 * MIB  # bytes; the same where one event may carry a whole reply or an image
     max_stream_bytes: int = 100 * MIB  # bytes of one reply's body: a server that never stops must be stopped
     max_calls_per_reply: int = 32  # distinct calls; four times the calls a turn may run
+    max_output_items: int = (
+        1024  # output items of a reply of Responses, each of which costs memory; real ones have dozens
+    )
     max_arguments_bytes: int = MIB  # bytes of one call's arguments; a larger file is written in pieces
 
     # -- the transport: how long to wait

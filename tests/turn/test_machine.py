@@ -689,3 +689,12 @@ def test_a_shrinking_that_misses_its_mark_is_no_second_attempt() -> None:
     )
     world.answer(f.Summarise, lambda c: f.Summarised(at=0, ok=True, context_bytes=751))
     assert world.drive().outcome == "limit:context"
+
+
+def test_what_the_provider_says_about_its_stop_is_told() -> None:
+    world = replying(Reply(text="hi", stop_reason="content_filter", stop_words="too sharp"))
+    world.drive()
+    assert world.finish.message == "the provider's content filter ended the answer; the provider says: too sharp"
+    world = replying(Reply(text="hi", stop_reason="OTHER", stop_words="so it is"))
+    world.drive()
+    assert world.finish.message == "the provider says: so it is"

@@ -16,7 +16,7 @@ from sluice.values.messages import (
     ToolMessage,
     UserMessage,
 )
-from sluice.wire.dialects.chat_messages import messages_out
+from sluice.wire.dialects.chat_messages import GIVEN_BACK, messages_out
 
 
 def call(arguments: str, name: str = "f", status: str = "whole") -> ToolCall:
@@ -104,3 +104,51 @@ def test_history_holds_an_object_where_an_object_must_stand(arguments: str, stat
 def test_history_holds_a_name_that_a_server_can_take(name: str, status: str, sent: str) -> None:
     (out,) = messages_out((AssistantMessage(tool_calls=(call("{}", name, status),)),))
     assert out["tool_calls"][0]["function"]["name"] == sent
+
+
+def thinker(
+    text: str = "hm", *, calls: bool = True, native: str | None = GIVEN_BACK, dialect: str = "openai_chat"
+) -> AssistantMessage:
+    thoughts = (Reasoning(text=text),) if text else ()
+    return AssistantMessage(
+        content="t", reasoning=thoughts, tool_calls=(call("{}"),) if calls else (), native=native, dialect=dialect
+    )
+
+
+def given(*conversation: object) -> list[str | None]:
+    return [m.get("reasoning_content") for m in messages_out(conversation) if m["role"] == "assistant"]  # type: ignore[arg-type]
+
+
+def test_reasoning_content_goes_back_in_a_turn_that_calls_tools_also_when_it_is_empty() -> None:
+    result = ToolMessage("a", "f", "done")
+    assert given(UserMessage("u"), thinker(), result, thinker(""), result, thinker("end", calls=False)) == [
+        "hm",
+        "",
+        "end",
+    ]
+    assert given(UserMessage("u"), thinker(calls=False), UserMessage("v"), thinker(), result) == [None, "hm"]
+    note = UserMessage("go on", origin="host")
+    assert given(UserMessage("u"), thinker(), result, note, thinker("x", calls=False)) == ["hm", "x"]
+    assert given(UserMessage("u"), thinker(), result, UserMessage("v"), thinker("x", calls=False)) == ["hm", None]
+
+
+def test_it_goes_back_only_where_it_came_under_that_name() -> None:
+    assert given(UserMessage("u"), thinker(native=None)) == [None]
+    assert given(UserMessage("u"), thinker(dialect="anthropic_messages")) == [None]
+
+
+def test_what_was_sent_of_it_stays_as_it_was_when_the_conversation_grows() -> None:
+    """A prefix that changes is paid for again."""
+    result = ToolMessage("a", "f", "done")
+    talk = (
+        UserMessage("u"),
+        thinker(calls=False),
+        thinker(),
+        result,
+        thinker("b", calls=False),
+        UserMessage("v"),
+        thinker(),
+    )
+    whole = messages_out(talk)
+    for size in range(len(talk)):
+        assert whole[:size] == messages_out(talk[:size])

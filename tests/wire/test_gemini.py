@@ -217,6 +217,19 @@ def test_of_two_marks_the_more_careful_one_stands(first: str, second: str, reaso
     assert (got.reply.stop_reason, got.reply.tolerances) == (reason, {"second_finish_reason": 1})
 
 
+def said(words: Any, reason: str = "SAFETY") -> bytes:
+    return event({"candidates": [{"finishReason": reason, "finishMessage": words}]})
+
+
+def test_what_the_provider_says_about_its_stop_is_kept() -> None:
+    assert read(text("a"), said(" too sharp ")).reply.stop_words == "too sharp"
+    blocked = {"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "not this"}}
+    assert read(event(blocked)).reply.stop_words == "not this"
+    assert read(event({"promptFeedback": {"blockReason": "OTHER"}})).reply.stop_words == "OTHER"
+    assert read(text("a"), said(7)).reply.stop_words == ""
+    assert read(text("a"), said("first", "NEW"), said("second", "NEW")).reply.stop_words == "first"
+
+
 def test_done_without_a_mark_is_incomplete() -> None:
     got = read(text("a"), DONE, end())
     assert got.kind == "incomplete"

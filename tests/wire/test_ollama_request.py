@@ -67,6 +67,10 @@ def test_what_is_set_is_sent() -> None:
     )
     assert body["messages"][0] == {"role": "system", "content": "Be brief.\n\nBe kind."}
     assert body["options"] == {"temperature": 0.5, "top_p": 0.9, "seed": 3, "num_predict": 77, "stop": ["END"]}
+    roomy = json.loads(
+        DIALECTS["ollama"].request((UserMessage("u"),), (), ModelOptions(model="m", window_tokens=32_768)).body
+    )
+    assert roomy["options"] == {"num_ctx": 32_768}  # else the server cuts the conversation to its own default, silently
     function = {"name": "read", "description": "Reads.", "parameters": SCHEMA}
     assert (body["tools"], body["think"]) == ([{"type": "function", "function": function}], "high")
     assert body.keys() == {"model", "messages", "stream", "tools", "options", "think"}

@@ -18,6 +18,7 @@ from sluice.values.calls import ToolSpec
 from sluice.values.messages import SystemMessage, Usage, UserMessage
 from sluice.values.requests import ModelOptions
 from sluice.wire import DIALECTS
+from sluice.wire.dialects.chat_messages import GIVEN_BACK
 
 STOP = chunk({}, "stop")
 CALLS = chunk({}, "tool_calls")
@@ -485,3 +486,16 @@ def test_a_tool_choice_that_is_a_word(word: str) -> None:
                                             ("gpt-4o", "max_tokens"), ("llama-3", "max_tokens")])  # fmt: skip
 def test_the_output_limit_has_the_name_that_the_model_knows(model: str, key: str) -> None:
     assert body_of(ModelOptions(model=model, max_output_tokens=5))[key] == 5
+
+
+def test_a_reply_that_brought_reasoning_content_remembers_it_be_it_empty() -> None:
+    for delta in ({"reasoning_content": "hm"}, {"reasoning_content": ""}, {"reasoning_content": "\ud800"}):
+        assert read(chunk(delta), text("a"), STOP).whole.native == GIVEN_BACK  # type: ignore[union-attr]
+    for delta in (
+        {"reasoning": "hm"},
+        {"reasoning_content": None, "reasoning": "hm"},
+        {"reasoning": {"text": "hm"}},
+        {},
+    ):
+        assert read(chunk(delta), text("a"), STOP).whole.native is None  # type: ignore[union-attr]
+    assert read(chunk({"reasoning_content": "hm"})).partial.native == GIVEN_BACK

@@ -576,6 +576,8 @@ def test_bounds() -> None:
     many = b"".join(added(n, "message") for n in range(1025))
     got = reading_of([begin() + many])
     assert (got.kind, got.error and got.error.bound) == ("limit", "max_output_items")
+    few = read(begin(), added(0, "message"), added(1, "message"), limits=Limits(max_output_items=1))
+    assert "max_output_items is 1 items, seen: 2" in str(few.error)
     tight = Limits(max_arguments_bytes=16, max_calls_per_reply=1)
     opened = begin() + added(0, "function_call", call_id="a", name="f")
     for more in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import json
 import tracemalloc
@@ -493,3 +494,46 @@ def test_deltas_are_in_the_order_of_their_events() -> None:
     kinds = [type(d).__name__ for d in got.deltas]
     assert kinds == ["TextDelta", "CallOpened", "TextDelta", "ReasoningDelta", "CallClosed"]
     assert all(a is not b for a, b in pairwise(got.deltas))
+
+
+# -- bodies that are no stream, and what is said of a stream that just stopped ------------------------------------------
+
+
+def test_rubbish_ends_early_and_says_what_it_is() -> None:
+    rubbish = b"xyz\n" * (4 * 1024 * 1024)
+    for size in (len(rubbish), 1460):
+        reader = ReplyReader("openai_chat")
+        starts = iter(range(0, len(rubbish), size))
+        with pytest.raises(StreamError) as stop:
+            collections.deque((reader.feed(rubbish[start : start + size]) for start in starts), maxlen=0)
+        assert (stop.value.kind, "16,384 in a row" in str(stop.value)) == ("not_a_stream", True)
+        assert next(starts, len(rubbish)) <= max(size, 4 * 16_384 + 2 * 1460)
+        assert reader.ended
+
+
+def test_rubbish_behind_an_event_leaves_what_came_before_it() -> None:
+    body = text("a") + b"xyz\n" * 16_385 + text("never") + STOP
+    whole, parts = Reading([body]), Reading(list(in_pieces(body, 4096)))
+    assert whole.result == parts.result
+    assert (whole.kind, whole.shown_text) == ("malformed_event", "a")
+    last = Reading([text("a") + b"xyz\n" * 16_384 + b"x"])
+    assert last.kind == "malformed_event"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "mark"),
+    [
+        ("openai_chat", "finish_reason"),
+        ("openai_responses", "response.completed"),
+        ("anthropic_messages", "message_stop"),
+        ("gemini", "finishReason"),
+        ("ollama", '"done": true'),
+    ],
+)
+def test_done_alone_is_told_in_the_words_of_the_dialect(dialect: str, mark: str) -> None:
+    reader = ReplyReader(dialect)
+    line = b'{"message":{"content":"a"},"done":false}\n[DONE]\n'
+    reader.feed(line if dialect == "ollama" else b"data: [DONE]\n\n")
+    with pytest.raises(StreamError, match=r"said \[DONE\] without") as stop:
+        reader.close()
+    assert mark in str(stop.value)

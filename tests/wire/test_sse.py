@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.testing.splits import every_split, in_pieces, two_way_splits
-from sluice.wire.sse import Event, EventDecoder, EventTooLarge
+from sluice.wire.sse import MAX_IDLE_LINES, Event, EventDecoder, EventTooLarge, NoEventsError
 
 BOUND = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -249,3 +249,30 @@ def test_no_byte_is_scanned_again_because_a_read_ended_early() -> None:
         costs.append(Counting.looked)
         assert Counting.looked <= 3 * (size + 6)
     assert costs[1] <= 11 * costs[0]
+
+
+def test_lines_that_give_nothing_are_bounded_between_two_events() -> None:
+    rubbish = b"x\n" * MAX_IDLE_LINES
+    for lines in (rubbish, b":\n" * MAX_IDLE_LINES, b"id: 1\n" * MAX_IDLE_LINES):
+        assert EventDecoder(9).feed(lines + b"data: a\n\n" + lines + b"data: b\n\n" + lines) != []
+        with pytest.raises(NoEventsError) as stop:
+            EventDecoder(9).feed(lines + b"?\n")
+        assert (stop.value.events, stop.value.before) == ([], False)
+
+
+def test_too_many_such_lines_stop_at_the_same_one_under_every_split() -> None:
+    event = b"data: a\n\n"
+    body = event + b"x\n" * (MAX_IDLE_LINES + 1) + event
+    with pytest.raises(NoEventsError) as stop:
+        EventDecoder(9).feed(body)
+    assert (stop.value.events, stop.value.before) == ([(None, b"a", None)], True)
+    at = len(event) + 2 * (MAX_IDLE_LINES + 1)
+    decoder = EventDecoder(9)
+    assert decoder.feed(body[:3]) == []
+    assert decoder.feed(body[3 : at - 1]) == [(None, b"a", None)]
+    with pytest.raises(NoEventsError):
+        decoder.feed(body[at - 1 : at])
+    decoder = EventDecoder(9)
+    decoder.feed(body[: at - 1])
+    with pytest.raises(NoEventsError):
+        decoder.close()

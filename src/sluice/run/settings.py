@@ -120,6 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
             reasoning_effort=self.reasoning_effort,
+            window_tokens=self.window_tokens,
         )
 
 

@@ -34,9 +34,10 @@ from sluice.turn.facts import (
     Summarised,
     Tick,
 )
-from sluice.turn.failures import FailureBudget, class_of, guided, told
+from sluice.turn.failures import class_of, guided, told
 from sluice.turn.outcomes import End
-from sluice.turn.repeats import CutWatch, LoopWatch, repeated_text
+from sluice.turn.past import Past, is_answer
+from sluice.turn.repeats import repeated_text
 from sluice.turn.states import RUN_TABLE, RunEvent, RunState
 from sluice.values.healed import HealedCall
 from sluice.values.messages import Reply
@@ -62,10 +63,19 @@ class Machine:
     """One run, from its prompt to its outcome.
 
     `run` is the run's id. `can_ask`: a person can be asked, else a verdict of ask is a denial. `window_tokens` is the
-    model's context window, if known. After `Finish` was given, `outcome` and `message` say how the run ended.
+    model's context window, if known. `past` is what runs before it are still counted for. After `Finish` was given, `outcome` and `message` say how the run ended.
     """
 
-    def __init__(self, run: str, limits: Limits, *, can_ask: bool = False, window_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        run: str,
+        limits: Limits,
+        *,
+        can_ask: bool = False,
+        window_tokens: int | None = None,
+        past: Past | None = None,
+    ) -> None:
+        past = past or Past()
         self.run = run
         self.limits = limits
         self.can_ask = can_ask
@@ -77,9 +87,9 @@ class Machine:
         self.message = ""
         self._began: int | None = None
         self._budget = Budget(limits)
-        self._failures = FailureBudget()
-        self._loops = LoopWatch()
-        self._cuts = CutWatch()
+        self._failures = past.failures
+        self._loops = past.loops
+        self._cuts = past.cuts
         self._calls: Calls | None = None
         self._cut_reply = False  # the reply in hand broke off
         self._breaks = 0  # replies in a row that broke off
@@ -229,7 +239,9 @@ class Machine:
             self._notes = (REPEATED_NOTE,)
         if reply.stop_reason == "aborted":
             return self._take_up(reply, "aborted", (outcomes.CANCELLED, "the reply was aborted"), fact.at)
-        end = None if reply.tool_calls else _end_of_reply(reply, repeated)
+        end = None if reply.tool_calls else _with_words(_end_of_reply(reply, repeated), reply.stop_words)
+        if is_answer(reply):
+            self._loops.answered()
         return self._take_up(reply, reply.stop_reason, end, fact.at, fact.healed)
 
     def _model_failed(self, fact: ModelFailed) -> list[Command]:
@@ -326,7 +338,7 @@ class Machine:
 
     def _turn_over(self, calls: Calls) -> End | None:
         results = [slot.result for slot in calls.slots if slot.result is not None]
-        done = [(slot.call.name, slot.call.arguments, slot.result) for slot in calls.slots if slot.result is not None]
+        done = [(slot.call.name, slot.call.arguments, slot.told) for slot in calls.slots if slot.told is not None]
         blocked = self._failures.turn_over(results)
         if blocked:
             return blocked
@@ -395,6 +407,14 @@ class Machine:
         state = {name: value for name, value in self.__dict__.items() if not hasattr(value, "snapshot")}
         parts = {name: value.snapshot() for name, value in self.__dict__.items() if hasattr(value, "snapshot")}
         return {**state, **parts}
+
+
+def _with_words(end: End | None, words: str) -> End | None:
+    """The end of a run, with what the provider said about why it stopped."""
+    if end is None or not words:
+        return end
+    said = f"the provider says: {words[:300]}"
+    return end[0], f"{end[1]}; {said}" if end[1] else said
 
 
 def _end_of_reply(reply: Reply, repeated: bool) -> End | None:

@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from sluice.values.results import FailureClass, ResultStatus
+
 CallStatus = Literal["whole", "cut", "malformed"]
 """`whole`: the call arrived complete and its arguments are one strict JSON object. `cut`: the reply ended inside it or it
 cannot be proved complete. `malformed`: it ended, but its name or arguments cannot be used."""
@@ -124,12 +126,19 @@ class AssistantMessage(
 
 
 class ToolMessage(msgspec.Struct, frozen=True, tag="tool", tag_field="role", omit_defaults=True):
-    """The result of one call, directly after the assistant message that asked for it."""
+    """The result of one call, directly after the assistant message that asked for it.
+
+    `status` and `failure` are those of the `ToolResult`, and `digest` is the SHA-256 of what it came to, in hex: by them
+    the rules of the loop go on in a session that is resumed. Empty where they are not known; no model is sent them.
+    """
 
     call_id: str
     name: str
     content: str
     ok: bool = True
+    status: ResultStatus | None = None
+    failure: FailureClass | None = None
+    digest: str = ""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
@@ -145,7 +154,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     `refusal` is the model's own refusal where the dialect keeps it apart from text. `other_choices` is the highest
     number of a choice beside the first that was seen and not read. `blocks` holds reasoning blocks with their signatures
     where the dialect has blocks, `native` is as in `AssistantMessage`. `arrivals` says for each of `tool_calls` which one
-    it was by arrival, from 0: the `position` of its deltas.
+    it was by arrival, from 0: the `position` of its deltas. `stop_words` is what the provider said about why it
+    stopped, if it said more than a reason.
     """
 
     text: str = ""
@@ -163,6 +173,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[Reasoning, ...] = ()
     native: str | None = None
     arrivals: tuple[int, ...] = ()
+    stop_words: str = ""
 
     def message(self) -> AssistantMessage:
         """The reply as a message of a conversation; absent parts are absent, never empty strings."""

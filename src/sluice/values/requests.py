@@ -15,7 +15,8 @@ AuthStyle = Literal["bearer", "x-api-key", "x-goog-api-key", "none"]
 class ModelOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Model and limits of one call. Everything but the model is sent only when set.
 
-    `max_output_tokens` in tokens. `tool_choice` is `auto`, `none`, `required` or a tool's name.
+    `max_output_tokens` and `window_tokens` in tokens; the window is what the user set, for servers that must be told
+    how much to make room for. `tool_choice` is `auto`, `none`, `required` or a tool's name.
     """
 
     model: str
@@ -27,6 +28,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: str | None = None
+    window_tokens: int | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from sluice.wire.dialects.base import Dialect, Fault, ReplyState
 from sluice.wire.inline_calls import InlineCalls, InlineReader
 from sluice.wire.ndjson import LineDecoder
 from sluice.wire.recognise import HEAD_BYTES, recognise
-from sluice.wire.sse import EventDecoder, EventTooLarge
+from sluice.wire.sse import MAX_IDLE_LINES, EventDecoder, EventTooLarge, NoEventsError
 from sluice.wire.surrogates import storable
 
 _BODY_BYTES = 64 * KIB
@@ -39,6 +39,7 @@ _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _OF_OTHERS = frozenset({"malformed_event", "not_a_stream", "incomplete"})  # how streams of another dialect end
+_NO_FIELDS = "the body is no event stream: its lines are no fields of one"
 _NO_STREAM = {"sse": (b"{", b"[", b"<", _GZIP[:1]), "ndjson": (b"[", b"<", _GZIP[:1])}
 
 
@@ -139,8 +140,8 @@ class ReplyReader:
             if over > 0 and not self._state.ended:
                 limit = self._limits.max_stream_bytes
                 raise Bound("max_stream_bytes", limit, self._bytes + over, "bytes")
-        except EventTooLarge as large:
-            error = self._oversized(large, out)
+        except (EventTooLarge, NoEventsError) as stop:
+            error = self._stopped(stop, out)
         except (Fault, Bound) as fault:
             error = self._fail(fault)
         if self._state.events >= self._fold_at:
@@ -179,16 +180,18 @@ class ReplyReader:
             if self._state.ended:
                 return
 
-    def _oversized(self, large: EventTooLarge, out: list[Delta]) -> StreamError | None:
-        """The events that the read had completed before the oversized one come first, as under any other split."""
+    def _stopped(self, stop: EventTooLarge | NoEventsError, out: list[Delta]) -> StreamError | None:
+        """The events that the read had completed before the fault come first, as under any other split."""
         try:
-            self._events.read(large.events, out)
+            self._events.read(stop.events, out)
         except (Fault, Bound) as fault:
             return self._fail(fault)
         if self._state.ended:
             return None
+        if isinstance(stop, NoEventsError):
+            return self._fail(_idle(stop))
         bound = "max_whole_event_bytes" if self.dialect.whole_events else "max_event_bytes"
-        return self._fail(Bound(bound, self._max_event, large.seen, "bytes"))
+        return self._fail(Bound(bound, self._max_event, stop.seen, "bytes"))
 
     def _sniff(self, chunk: bytes) -> bytes:
         """Tells a stream from other bodies by its first byte that is no white space and no byte order mark."""
@@ -213,6 +216,8 @@ class ReplyReader:
             cut = self._decoder.unfinished
             try:
                 self._events.read(self._decoder.close(), out)
+            except NoEventsError as stop:
+                raise _idle(stop) from None
             except Fault as fault:
                 # The last event had no blank line: if it cannot be read it was cut, unless it reports an error.
                 if fault.kind == "provider_error":
@@ -224,14 +229,14 @@ class ReplyReader:
         self._events.finish(out)
         if not self.terminal:
             if not state.events and self._decoder.strange:
-                raise Fault("not_a_stream", "the body is no event stream: its lines are no fields of one")
+                raise Fault("not_a_stream", _NO_FIELDS)
             raise Fault("incomplete", self._incomplete(0))
 
     def _incomplete(self, cut: int) -> str:
         if not self._bytes:
             return "the reply was empty: not one byte came"
         where = f", in the middle of an event ({cut} bytes of it had come)" if cut else ""
-        done = "; the server said [DONE] without a finish_reason" if self._state.ended else ""
+        done = f"; the server said [DONE] without {self.dialect.terminal_mark}" if self._state.ended else ""
         return (
             f"the reply broke off after {self._state.events} events and {self._bytes} bytes{where}, "
             f"before its terminal mark{done}"
@@ -259,6 +264,14 @@ def read_reply(chunks: Iterable[bytes], dialect: str | Dialect, limits: Limits =
         if reader.ended:
             break
     return reader.close()
+
+
+def _idle(stop: NoEventsError) -> Fault:
+    if not stop.before:
+        return Fault("not_a_stream", f"{_NO_FIELDS}, {MAX_IDLE_LINES:,} in a row")
+    return Fault(
+        "malformed_event", f"after an event there were {MAX_IDLE_LINES:,} lines in a row that are no part of one"
+    )
 
 
 def _not_a_stream(body: bytes) -> Fault:

@@ -10,6 +10,9 @@ from __future__ import annotations
 Event = tuple[str | None, bytes, str | None]
 """Event name (`None`: a plain message), data, and the last event id seen so far (`None`: never one)."""
 
+MAX_IDLE_LINES = 16_384
+"""Lines in a row, between two events, that are no part of one (comments too): hours of keep-alives, or 30 ms of rubbish."""
+
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry")
 
@@ -26,17 +29,33 @@ class EventTooLarge(Exception):
         self.events = events
 
 
+class NoEventsError(Exception):
+    """Line after line gave nothing: what is sent is no event stream, or no longer one.
+
+    `events` are those that the same read had completed before; `before` says whether there ever was one.
+    """
+
+    def __init__(self, events: list[Event], *, before: bool) -> None:
+        super().__init__(f"{MAX_IDLE_LINES} lines without an event")
+        self.events = events
+        self.before = before
+
+
 class EventDecoder:
     """Feeds on reads of any size. `max_bytes` bounds one event: its data so far plus the line being read.
 
-    The bound is exact: the same bytes pass or fail under every split. After `EventTooLarge` the decoder must not be fed
-    again. `retry` is the last reconnection time in ms that the server sent, `comments` and `strange` count lines.
+    The bounds are exact: the same bytes pass or fail under every split. After `EventTooLarge` or `NoEventsError` the decoder
+    must not be fed again. `retry` is the last reconnection time in ms that the server sent, `comments` and `strange` count
+    lines.
     """
 
     __slots__ = (
         "_data",
         "_event",
+        "_events",
         "_id",
+        "_idle",
+        "_idle_since",
         "_max",
         "_size",
         "_skip_lf",
@@ -54,6 +73,9 @@ class EventDecoder:
         self._size = 0  # bytes of data lines of the unfinished event
         self._event: str | None = None
         self._id: str | None = None
+        self._events = 0  # handed out before this read
+        self._idle = 0  # lines that gave nothing, since event number `_idle_since`
+        self._idle_since = 0
         self._skip_lf = False
         self._start: bytes | None = b""  # the first bytes, while they may still be a byte order mark
         self.retry: int | None = None
@@ -61,7 +83,7 @@ class EventDecoder:
         self.strange = 0
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that are complete with this read. Raises `EventTooLarge`."""
+        """The events that are complete with this read. Raises `EventTooLarge` and `NoEventsError`."""
         if self._start is not None:
             chunk = self._begin(chunk)
         if self._skip_lf and chunk:
@@ -89,7 +111,10 @@ class EventDecoder:
         return events
 
     def close(self) -> list[Event]:
-        """End of input: the event that had no blank line, if there is one. The last line may be cut in the middle."""
+        """End of input: the event that had no blank line, if there is one. The last line may be cut in the middle.
+
+        Raises `NoEventsError`.
+        """
         self._start = None  # part of a byte order mark and nothing else: no line at all
         events = []
         if self._tail:
@@ -138,6 +163,7 @@ class EventDecoder:
             else:
                 field = self._field(line)
                 if field is None:
+                    self._idled(events)
                     continue
                 name, value = field
                 if name == b"event":
@@ -153,7 +179,18 @@ class EventDecoder:
         self._size = size
         self._data = data
         self._event = event
+        self._events += len(events)
         return events
+
+    def _idled(self, events: list[Event]) -> None:
+        """A line gave nothing."""
+        count = self._events + len(events)
+        if count != self._idle_since:
+            self._idle_since = count
+            self._idle = 0
+        self._idle += 1
+        if self._idle > MAX_IDLE_LINES:
+            raise NoEventsError(events, before=count > 0)
 
     def _field(self, line: bytes) -> tuple[bytes, bytes] | None:
         """The less common lines; gives back only `data` and `event` fields."""

@@ -273,6 +273,7 @@ class AnthropicMessages:
     """The dialect `anthropic_messages`."""
 
     name = "anthropic_messages"
+    terminal_mark = "message_stop"
     framing: Literal["sse", "ndjson"] = "sse"
     whole_events = False
 

@@ -41,6 +41,7 @@ class ReplyState:
         "ended",
         "events",
         "id",
+        "max_items",
         "model",
         "native",
         "other_choices",
@@ -49,6 +50,7 @@ class ReplyState:
         "refusal",
         "shown",
         "stop_reason",
+        "stop_words",
         "text",
         "text_parts",
         "tolerances",
@@ -70,6 +72,8 @@ class ReplyState:
         self.tolerances: dict[str, int] = {}
         made = WatchedCalls if intent else CallAssembler
         self.calls = made(limits.max_calls_per_reply, limits.max_arguments_bytes, self.tolerate, used_ids)
+        self.max_items = limits.max_output_items
+        self.stop_words = ""  # the provider's own words about why it stopped
         self.stop_reason: str | None = None  # set by the dialect's terminal mark and by nothing else
         self.usage: Usage | None = None
         self.model: str | None = None
@@ -77,7 +81,7 @@ class ReplyState:
         self.other_choices = 0
         self.refusal: list[str] = []
         self.blocks: list[Reasoning] = []
-        self.native: str | None = None  # see `AssistantMessage.native`; set once, at the end
+        self.native: str | None = None  # see `AssistantMessage.native`; set once
         self.events = 0  # events that carried data, also those already counted when a fault is raised
         self.ended = False  # nothing after this point is read
 
@@ -126,6 +130,7 @@ class ReplyState:
             refusal="".join(self.refusal),
             blocks=tuple(self.blocks),
             native=self.native,
+            stop_words=self.stop_words,
             arrivals=self.calls.arrivals(),
         )
 
@@ -143,11 +148,15 @@ class EventReader(Protocol):
 
 
 class Dialect(Protocol):
-    """A provider's wire format. Stateless; one object serves every reply."""
+    """A provider's wire format. Stateless; one object serves every reply.
+
+    `terminal_mark` names what ends a reply, for error messages. `whole_events`: one event may carry a whole reply or image.
+    """
 
     name: str
+    terminal_mark: str
     framing: Literal["sse", "ndjson"]
-    whole_events: bool  # one event may carry a whole reply or an image
+    whole_events: bool
 
     def reader(self, state: ReplyState) -> EventReader:
         """A fresh event reader for one reply."""

@@ -19,22 +19,35 @@ from sluice.values.messages import (
 )
 from sluice.wire.strict_json import parse_arguments
 
+GIVEN_BACK = '[{"type":"reasoning_content"}]'
+"""`native` of a reply that brought `reasoning_content`, be it empty: the server wants it again (see `messages_out`)."""
+
 _MAX_NAME = 64
 _NOT_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def messages_out(conversation: Conversation) -> list[dict[str, Any]]:
-    """The conversation in Chat's words: system text first and only if there is any, results right after their calls."""
+    """The conversation in Chat's words: system text first and only if there is any, results right after their calls.
+
+    DeepSeek and Moonshot refuse a later request whose history lacks the `reasoning_content` of a turn that called tools, an
+    empty one too. So what came under that name goes back from the first reply of a user's turn that calls a tool on; never
+    to another provider (`native` is taken off for that), and never where the server used another name or none.
+    """
     out: list[dict[str, Any]] = []
     system = "\n\n".join(m.content for m in conversation if isinstance(m, SystemMessage) and m.content)
     if system:
         out.append({"role": "system", "content": system})
+    called = False  # a reply of this user's turn called a tool
     for message in conversation:
         match message:
             case UserMessage():
+                called = called and message.origin == "host"
                 out.append({"role": "user", "content": _user_out(message)})
             case AssistantMessage():
+                called = called or bool(message.tool_calls)
                 out.append(_assistant_out(message))
+                if called and message.dialect == "openai_chat" and message.native == GIVEN_BACK:
+                    out[-1]["reasoning_content"] = "".join(thought.text for thought in message.reasoning)
             case ToolMessage():
                 out.append({"role": "tool", "tool_call_id": message.call_id, "content": message.content})
             case SystemMessage():

@@ -199,6 +199,7 @@ class GeminiReader:
         block = feedback.get("blockReason")
         if block and not (isinstance(block, str) and block.endswith("_UNSPECIFIED")):
             self._blocked = True
+            self._words(feedback.get("blockReasonMessage"), block)
             self._mark(out)
 
     def _candidate(self, candidate: dict[str, Any], place: int, data: bytes, out: list[Delta]) -> None:
@@ -212,6 +213,7 @@ class GeminiReader:
         word = candidate.get("finishReason")
         if word is not None:
             self._finish_reason(word, out)
+            self._words(candidate.get("finishMessage"))
 
     def _part(self, part: dict[str, Any], written: Any, out: list[Delta]) -> None:
         text = part.get("text")
@@ -289,6 +291,12 @@ class GeminiReader:
             self._reason = None
             self._state.stop_reason = "content_filter" if self._blocked else None
 
+    def _words(self, said: Any, reason: Any = None) -> None:
+        """What the provider says about why it stopped; the first words stand."""
+        words = said if isinstance(said, str) and said.strip() else reason
+        if isinstance(words, str) and not self._state.stop_words:
+            self._state.stop_words = storable(words.strip())
+
     def _finish_reason(self, word: Any, out: list[Delta]) -> None:
         state = self._state
         if not isinstance(word, str) or not word:
@@ -336,6 +344,7 @@ class Gemini:
     """The dialect `gemini`."""
 
     name = "gemini"
+    terminal_mark = "a finishReason"
     framing: Literal["sse", "ndjson"] = "sse"
     whole_events = True
 

@@ -204,6 +204,7 @@ class Ollama:
     """The dialect `ollama`."""
 
     name = "ollama"
+    terminal_mark = '"done": true'
     framing: Literal["sse", "ndjson"] = "ndjson"
     whole_events = True
 

@@ -56,6 +56,7 @@ def request_body(conversation: Conversation, specs: Sequence[ToolSpec], options:
             ("top_p", options.top_p),
             ("seed", options.seed),
             ("num_predict", options.max_output_tokens),
+            ("num_ctx", options.window_tokens),
             ("stop", list(options.stop) or None),
         )
         if value is not None

@@ -18,7 +18,7 @@ from sluice.values.deltas import Delta, ReasoningDelta, TextDelta
 from sluice.values.messages import Conversation, Usage
 from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import Fault, ReplyState
-from sluice.wire.dialects.chat_messages import choice_out, limit_key, messages_out, tool_out
+from sluice.wire.dialects.chat_messages import GIVEN_BACK, choice_out, limit_key, messages_out, tool_out
 from sluice.wire.dialects.faults import any_json, malformed, provider_error
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import Halves, is_torn, storable
@@ -139,7 +139,10 @@ class ChatReader:
                 raise provider_error(choice.error)
             delta = choice.delta or self._message(choice)
             if delta is not None:
-                thought = delta.reasoning_content or delta.reasoning
+                thought = delta.reasoning_content
+                if thought is not None and state.native is None:
+                    state.native = GIVEN_BACK
+                thought = thought or delta.reasoning
                 if thought and self._torn:
                     thought = self._thought.join(thought)
                 if thought:
@@ -274,8 +277,9 @@ class ChatReader:
 
     def _odd_delta(self, delta: dict[str, Any]) -> _Delta:
         text, thought = self._content(delta.get("content"))
-        thought = thought or self._reasoning(delta.get("reasoning_content")) or self._reasoning(delta.get("reasoning"))
-        if is_torn((text or "") + (thought or "")):
+        own = None if thought else self._reasoning(delta.get("reasoning_content"))
+        thought = thought or self._reasoning(delta.get("reasoning"))
+        if is_torn((text or "") + (own or thought or "")):
             self._torn = True
             self._state.tolerate("torn_surrogate")
         calls = [self._odd_call(c) for c in delta.get("tool_calls") or []]
@@ -284,7 +288,8 @@ class ChatReader:
         return _Delta(
             content=text,
             tool_calls=calls or None,
-            reasoning_content=thought,
+            reasoning_content=own,
+            reasoning=thought,
             refusal=storable(refusal) if isinstance(refusal, str) else None,
             function_call=_function(legacy) if legacy else None,
         )
@@ -332,6 +337,7 @@ class OpenAIChat:
     """The dialect `openai_chat`."""
 
     name = "openai_chat"
+    terminal_mark = "a finish_reason"
     framing: Literal["sse", "ndjson"] = "sse"
     whole_events = False
 

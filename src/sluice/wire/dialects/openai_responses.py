@@ -384,6 +384,7 @@ class OpenAIResponses:
     """The dialect `openai_responses`."""
 
     name = "openai_responses"
+    terminal_mark = "response.completed"
     framing: Literal["sse", "ndjson"] = "sse"
     whole_events = True
 

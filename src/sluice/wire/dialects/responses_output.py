@@ -10,8 +10,8 @@ from typing import Any
 
 from sluice.values.deltas import Delta
 from sluice.values.messages import Reasoning
-from sluice.wire.assembler import PartialCall
-from sluice.wire.dialects.base import Fault, ReplyState
+from sluice.wire.assembler import Bound, PartialCall
+from sluice.wire.dialects.base import ReplyState
 from sluice.wire.dialects.responses_items import (
     CALL_KINDS,
     Item,
@@ -25,8 +25,6 @@ from sluice.wire.dialects.responses_items import (
 )
 from sluice.wire.pieces import Pieces
 from sluice.wire.surrogates import is_torn, rejoined, storable
-
-_MAX_ITEMS = 1024  # output items of one reply, each of which costs memory; real replies have a few dozen
 
 
 class OutputItems:
@@ -55,10 +53,10 @@ class OutputItems:
         return item
 
     def open(self, kind: str, index: int | None, id: str | None, rule: str | None = None) -> Item:
-        """A new item; `rule` is counted. Raises `Fault` where there are too many."""
-        if len(self.items) >= _MAX_ITEMS:
-            said = f"the reply passed a bound: max_output_items is {_MAX_ITEMS} items, seen: {_MAX_ITEMS + 1}"
-            raise Fault("limit", said, bound="max_output_items")
+        """A new item; `rule` is counted. Raises `Bound` where there are too many."""
+        most = self._state.max_items
+        if len(self.items) >= most:
+            raise Bound("max_output_items", most, most + 1, "items")
         if rule is not None:
             self._state.tolerate(rule)
         item = Item(kind, index, id)
