@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check docs bench faults faults-long conformance fuzz bench-peers schemas clean
+.PHONY: demo test check docs bench snapshots faults faults-long conformance fuzz bench-peers schemas clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -31,6 +31,10 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/transport.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
+
+# The pictures of the terminal face, written anew; look at what changed before committing it.
+snapshots: $(VENV)/dev.stamp
+	SLUICE_SNAPSHOTS=renew $(BIN)/python -m pytest -q tests/ui/tui $(ARGS)
 
 # Every recorded body of up to 8 KB, cut in two at every place, in every dialect: about five minutes.
 conformance: $(VENV)/dev.stamp
@@ -60,7 +64,11 @@ bench-peers: .venv-peers/made.stamp
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check openai anthropic httpx-sse -e .
 	@touch $@
 
-# Harm to sessions: about 5 minutes, and about half an hour.
+# A command that prints 10 GB, twice, and what it costs us in memory: about a minute.
+flood: $(VENV)/dev.stamp
+	$(BIN)/python bench/flood.py
+
+# Harm to sessions: about 5 minutes, and about half an hour with a kill at every system call of six scripts.
 faults: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 1000 $(ARGS)
 
@@ -69,7 +77,7 @@ schemas: $(VENV)/dev.stamp
 	$(BIN)/python scripts/schemas.py
 
 faults-long: $(VENV)/dev.stamp
-	$(BIN)/python -m sluice.testing.faults 5000 $(ARGS)
+	$(BIN)/python -m sluice.testing.faults 5000 --every $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(MODEL) .venv-fuzz .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -38,8 +38,8 @@ class Transcript(ScrollView):
 
     DEFAULT_CSS = """
     Transcript {
-        overflow-x: hidden; overflow-y: auto; padding: 0 0 0 1;
-        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+        overflow-x: hidden; overflow-y: scroll; padding: 0 0 0 1;
+        scrollbar-size-vertical: 1;
         scrollbar-color: ansi_bright_black; scrollbar-color-hover: ansi_bright_black;
         scrollbar-color-active: ansi_bright_black; scrollbar-background: ansi_default;
         scrollbar-background-hover: ansi_default; scrollbar-background-active: ansi_default;

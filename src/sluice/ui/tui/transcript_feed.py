@@ -31,6 +31,7 @@ class TranscriptFeed:
         self._calls: dict[tuple[int, int], CallBlock] = {}  # by turn and arrival, then by turn and -1 - position
         self._turn_said = self._turn_text = False
         self._last_error = ""
+        self._noted = False  # the last block is a line of the host's own
         self._started: tuple[object, ...] = ()
 
     # -- frames
@@ -52,6 +53,7 @@ class TranscriptFeed:
     def add(self, block: Block) -> None:
         """Appends a block below everything that has come."""
         self._end_text()
+        self._noted = False
         block.details = block.foldable and self.details
         self.blocks.append(block)
 
@@ -103,8 +105,10 @@ class TranscriptFeed:
                 self._hear_call(event)
 
     def say(self, words: str, kind: Kind = "note", *, gap: bool = False) -> None:
-        """A line of the host's own."""
-        self.add(note(words, kind, gap=gap))
+        """A line of the host's own; those that follow one another stand close together."""
+        self._end_text()
+        self.add(note(words, kind, gap=(gap or not self._noted) and bool(self.blocks)))
+        self._noted = True
 
     def _hear_text(self, text: str) -> None:
         if not self._turn_text:
@@ -113,6 +117,7 @@ class TranscriptFeed:
             text = text.removeprefix("\r\n") if text.startswith("\r\n") else text.removeprefix("\n")
         if not text:
             return
+        self._noted = False
         self._end_reasoning()
         self._turn_said = self._turn_said or not text.isspace()
         if self._text is None:
