@@ -28,8 +28,10 @@ from sluice import (
 from sluice.run.sessions import data_folder
 from sluice.run.wiring import state_folder
 from sluice.testing.scripted_model import asks, scripted_model
+from sluice.transport.scripted import ScriptedExchange, ScriptedTransport
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, Conversation, Message, UserMessage
+from sluice.values.requests import Request
 
 
 @tool(category="mutating")
@@ -327,6 +329,22 @@ def test_own_words_and_images_go_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "b.gif").write_bytes(b"no")
     with pytest.raises(ConfigurationError, match="no PNG"):
         agent.run_sync("look", images=[tmp_path / "b.gif"])
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_files_of_instructions_are_given_only_if_wanted(tmp_path: Path, wanted: bool) -> None:
+    (tmp_path / "AGENTS.md").write_text("Speak like a pirate.")
+    sent: list[bytes] = []
+
+    class Listening(ScriptedTransport):
+        async def send(self, request: Request) -> ScriptedExchange:
+            sent.append(request.body)
+            return await super().send(request)
+
+    Agent(tmp_path, transport=Listening([{"content": "Aye."}]), session_store=":memory:", agents_md=wanted).run_sync(
+        "Hi"
+    )
+    assert (b"pirate" in sent[0]) is wanted
 
 
 def test_the_workspace_is_made(tmp_path: Path) -> None:

@@ -57,5 +57,8 @@ def test_the_script_asks_the_program(shell: str, tmp_path: Path, capsys: pytest.
 
 
 def test_an_unknown_shell_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "csh"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    for argv in (["completion", "csh"], ["completion"]):
+        assert main(argv) == 2
+        err = capsys.readouterr().err
+        assert len(err.splitlines()) == 1
+        assert "␊" not in err

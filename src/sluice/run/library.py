@@ -22,6 +22,7 @@ from sluice.policy.rules import Policy, Rules
 from sluice.run.agent import Agent as Loop
 from sluice.run.config import load, open_workspace, require_key
 from sluice.run.images import with_images
+from sluice.run.instructions import NO_INSTRUCTIONS, headless_instructions
 from sluice.run.own_tools import OwnTool
 from sluice.run.sessions import IN_MEMORY
 from sluice.run.settings import Settings
@@ -49,7 +50,8 @@ class Agent:
 
     `tools` are functions made by `sluice.tool`; `builtin_tools` is `False` for none of the others, or the names of those
     to offer. `system_prompt` takes the place of the built-in words. `limits` bound a run. `hooks` look at it, add to it or
-    stop it. `intent` also tells what a call will touch while it is still being written.
+    stop it. `intent` also tells what a call will touch while it is still being written. `agents_md` gives the model what
+    the workspace's AGENTS.md files say, as untrusted text.
 
     `store` keeps the conversation; by default it is kept as the program `sluice` keeps its own, in a file for each
     workspace in the user's data folder, and `session_store` is another file, or `":memory:"` for nothing on disk. `resume`
@@ -82,6 +84,7 @@ class Agent:
         resume: str | None = None,
         transport: Transport | None = None,
         intent: bool = False,
+        agents_md: bool = False,
         settings: Settings | None = None,
     ) -> None:
         self._given = _given(workspace, model, base_url, api_key, session_store)
@@ -97,6 +100,7 @@ class Agent:
         self._resume = resume
         self._transport = transport
         self._intent = intent
+        self._agents_md = agents_md
         self._open: tuple[AsyncExitStack, Loop] | None = None
         self._in_force = DEFAULT_LIMITS  # those of the agent that is open
 
@@ -128,6 +132,7 @@ class Agent:
                     tools=self._tools,
                     system_prompt=self._system_prompt,
                     news=news,
+                    instructions=headless_instructions(settings) if self._agents_md else NO_INSTRUCTIONS,
                 )
             )
             if store is None:

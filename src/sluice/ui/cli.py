@@ -109,7 +109,8 @@ def _call(invocation: Invocation, argv: Sequence[str] | None) -> int:
         return 130
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "sluice"
-        return _complain(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
+        words = " ".join(error.format_message().split())  # click lists choices one a line
+        return _complain(f"{words.rstrip('.')}; see {command} --help", error.exit_code)
     except click.ClickException as error:
         return _complain(error.format_message(), error.exit_code)
     except ConfigurationError as error:
