@@ -3,92 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+import contextlib
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interaction_desk import ESCAPED, Desk, at_desk, run
+from run_world import DONE, FakeTransport, Gate, event, text
+
+from sluice.errors import ConfigurationError
 from sluice.run.config import Settings
-from sluice.run.interaction import (
-    Event,
-    Interaction,
-    PromptBegan,
-    QueueChanged,
-    SessionOpened,
-    Situation,
-)
+from sluice.run.event_stream import MOST_WAITING
+from sluice.run.interaction import ApprovalSettled, ApprovalWanted, PromptBegan, QueueChanged, Queued, SessionOpened
 from sluice.run.interactive import open_interaction
-from sluice.testing.scripted_model import scripted_model
-from sluice.ui.visible import visible
+from sluice.testing.scripted_model import asks
 from sluice.values import notices as n
 
-ESCAPED = partial(visible, strict=True)
+
+def said_by_user(transport: FakeTransport, request: int = -1) -> list[str]:
+    return [m["content"] for m in transport.bodies[request]["messages"] if m["role"] == "user"]
 
 
-class Desk:
-    """An interaction with its events in a list; `until` waits for the next one that fits."""
-
-    def __init__(self, interaction: Interaction) -> None:
-        self.interaction = interaction
-        self.events: list[Event] = []
-        self._more = asyncio.Event()
-        self._seen = 0
-        self.reader = asyncio.get_running_loop().create_task(self._read())
-
-    async def _read(self) -> None:
-        async for event in self.interaction.events():
-            self.events.append(event)
-            self._more.set()
-
-    async def until(self, kind: type[Any], fits: Callable[[Any], bool] = lambda event: True) -> Any:
-        async with asyncio.timeout(20):
-            while True:
-                for place in range(self._seen, len(self.events)):
-                    event = self.events[place]
-                    if isinstance(event, kind) and fits(event):
-                        self._seen = place + 1
-                        return event
-                self._more.clear()
-                await self._more.wait()
-
-    async def idle(self) -> Situation:
-        found: Situation = await self.until(Situation, lambda event: not event.running)
-        return found
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-
-@asynccontextmanager
-async def at_desk(folder: Path, *replies: Any, transport: Any = None, **more: Any) -> AsyncIterator[Desk]:
-    work = folder / "work"
-    work.mkdir(exist_ok=True)
-    settings = Settings(workspace=str(work), mode="mock", **more)
-    async with open_interaction(
-        settings, escaped=ESCAPED, environ={}, transport=transport or scripted_model(*replies)
-    ) as interaction:
-        desk = Desk(interaction)
-        try:
-            yield desk
-        finally:
-            await interaction.close()
-            await desk.reader
-
-
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
-        async with asyncio.timeout(40):
-            await work()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(all_of_it())
+# -- prompts
 
 
 def test_a_prompt_is_sent_and_its_notices_come_in_order(tmp_path: Path) -> None:
     async def work() -> None:
         async with at_desk(tmp_path, "Hello") as desk:
-            await desk.idle()
             assert desk.interaction.submit("hi") == 1
             end = await desk.until(n.RunFinished)
             assert (end.outcome, end.text) == ("completed", "Hello")
@@ -96,9 +39,271 @@ def test_a_prompt_is_sent_and_its_notices_come_in_order(tmp_path: Path) -> None:
             assert after.turns == 1
             assert after.context_tokens
         assert isinstance(desk.events[0], SessionOpened)
-        began = desk.events.index(desk.of(PromptBegan)[0])
-        started = desk.events.index(desk.of(n.RunStarted)[0])
-        assert began < started
+        assert desk.events.index(desk.of(PromptBegan)[0]) < desk.events.index(desk.of(n.RunStarted)[0])
         assert [len(event.waiting) for event in desk.of(QueueChanged)] == [1, 0]
 
     run(work)
+
+
+def test_prompts_given_during_a_run_wait_and_can_be_edited_and_taken_back(tmp_path: Path) -> None:
+    async def work() -> None:
+        gate = Gate()
+        transport = FakeTransport([[gate, *text("one")], text("two"), text("four")])
+        async with at_desk(tmp_path, transport=transport) as desk:
+            ask = desk.interaction
+            assert [ask.submit(words) for words in ("first", "second", "third", "fourth")] == [1, 2, 3, 4]
+            await gate.reached.wait()
+            assert ask.edit(2, "second, better")
+            assert ask.take_back(3) == "third"
+            assert ask.take_back(3) is None
+            assert not ask.edit(3, "no")
+            assert not ask.edit(1, "too late")
+            assert desk.interaction.situation().running
+            gate.open.set()
+            for _ in range(3):
+                await desk.until(n.RunFinished)
+            await desk.idle()
+        assert [(p.number, p.text) for p in desk.of(PromptBegan)] == [
+            (1, "first"),
+            (2, "second, better"),
+            (4, "fourth"),
+        ]
+        assert said_by_user(transport) == ["first", "second, better", "fourth"]
+        assert desk.of(QueueChanged)[-1].waiting == ()
+
+    run(work)
+
+
+def test_a_cancel_ends_the_run_and_gives_back_what_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        gate = Gate()
+        transport = FakeTransport([[*text("half a", finish=None), gate], text("again")])
+        async with at_desk(tmp_path, transport=transport) as desk:
+            for words in ("first", "second"):
+                desk.interaction.submit(words)
+            await desk.until(n.TextNotice)
+            assert desk.interaction.cancel() == (Queued(number=2, text="second"),)
+            end = await desk.until(n.RunFinished)
+            assert (end.outcome, end.text) == ("cancelled", "half a")
+            await desk.idle()
+            assert desk.interaction.cancel() == ()
+            assert (await desk.said("third")).text == "again"
+            assert said_by_user(transport) == ["first", "third"]
+        assert [p.number for p in desk.of(PromptBegan)] == [1, 3]
+
+    run(work)
+
+
+def test_a_prompt_that_is_cancelled_before_it_begins_never_does(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, "Hello") as desk:
+            desk.interaction.submit("no")
+            assert [p.text for p in desk.interaction.cancel()] == ["no"]
+            assert (await desk.said("yes")).text == "Hello"
+        assert [p.text for p in desk.of(PromptBegan)] == ["yes"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("words", ["", " \n", "x" * (4 * 1024 * 1024 + 1)])
+def test_a_prompt_that_cannot_be_sent_is_refused_in_one_line(tmp_path: Path, words: str) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path) as desk:
+            with pytest.raises(ConfigurationError, match=r"^the prompt is [^\n]+$"):
+                desk.interaction.submit(words)
+        assert not desk.of(QueueChanged)
+
+    run(work)
+
+
+# -- steering
+
+
+def test_steering_goes_to_the_model_between_two_turns(tmp_path: Path) -> None:
+    async def work() -> None:
+        gate = Gate()
+        look = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "list_files_bounded", "arguments": "{}"}}]}
+        transport = FakeTransport([[event(look), gate, event({}, "tool_calls"), DONE], text("done")])
+        async with at_desk(tmp_path, transport=transport) as desk:
+            ask = desk.interaction
+            ask.submit("look")
+            await gate.reached.wait()
+            numbers = [ask.submit(words, steering=True) for words in ("a", "b", "c")]
+            assert ask.edit(numbers[0], "only the top")
+            assert ask.take_back(numbers[1]) == "b"
+            gate.open.set()
+            end = await desk.until(n.RunFinished)
+            assert end.text == "done"
+            await desk.idle()
+            assert said_by_user(transport) == ["look", "only the top", "c"]
+        began = [(p.text, p.steering) for p in desk.of(PromptBegan)]
+        assert began == [("look", False), ("only the top", True), ("c", True)]
+        assert len(desk.of(n.RunFinished)) == 1
+
+    run(work)
+
+
+def test_steering_that_comes_too_late_is_the_next_prompt(tmp_path: Path) -> None:
+    async def work() -> None:
+        gate = Gate()
+        transport = FakeTransport([[gate, *text("one")], text("two")])
+        async with at_desk(tmp_path, transport=transport) as desk:
+            desk.interaction.submit("first")
+            await gate.reached.wait()
+            desk.interaction.submit("and", steering=True)
+            gate.open.set()
+            ends = [await desk.until(n.RunFinished) for _ in range(2)]
+            assert [end.text for end in ends] == ["one", "two"]
+            await desk.idle()
+        assert [(p.text, p.steering) for p in desk.of(PromptBegan)] == [("first", False), ("and", False)]
+
+    run(work)
+
+
+def test_a_cancel_gives_steering_back_as_well(tmp_path: Path) -> None:
+    async def work() -> None:
+        gate = Gate()
+        async with at_desk(tmp_path, transport=FakeTransport([[gate]])) as desk:
+            desk.interaction.submit("first")
+            await gate.reached.wait()
+            desk.interaction.submit("and", steering=True)
+            assert [p.text for p in desk.interaction.cancel()] == ["and"]
+            await desk.until(n.RunFinished)
+            await desk.idle()
+        assert [p.text for p in desk.of(PromptBegan)] == ["first"]
+
+    run(work)
+
+
+def test_steering_with_no_run_is_a_prompt(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, "Hello") as desk:
+            desk.interaction.submit("hi", steering=True)
+            assert (await desk.until(n.RunFinished)).text == "Hello"
+
+    run(work)
+
+
+# -- the end
+
+
+@pytest.mark.parametrize("where", ["idle", "waiting", "streaming", "asking", "steered", "unread"])
+def test_closing_at_any_time_leaves_nothing(tmp_path: Path, where: str) -> None:
+    async def work() -> None:
+        gate = Gate()
+        transport: Any = FakeTransport([[*text("half", finish=None), gate]])
+        if where == "asking":
+            transport = None
+        replies = [asks("write_file_safe", path="a.txt", content="x")]
+        async with at_desk(tmp_path, *replies, transport=transport) as desk:
+            ask = desk.interaction
+            if where != "idle":
+                ask.submit("go")
+            if where == "asking":
+                await desk.until(ApprovalWanted)
+            elif where not in ("idle", "waiting"):
+                await gate.reached.wait()
+            if where == "steered":
+                ask.submit("more", steering=True)
+                ask.submit("later")
+            await asyncio.gather(ask.close(), ask.close())
+            with pytest.raises(ConfigurationError, match="closed"):
+                ask.submit("more")
+            await ask.close()
+            assert not ask.situation().running
+        if where == "asking":
+            assert [event.decision for event in desk.of(ApprovalSettled)] == ["withdrawn"]
+            assert not (tmp_path / "work" / "a.txt").exists()
+        if where == "steered":
+            assert [p.text for p in desk.of(PromptBegan)] == ["go"]
+
+    run(work)
+
+
+def test_a_face_that_reads_nothing_holds_a_run_up_and_not_its_end(tmp_path: Path) -> None:
+    async def work() -> None:
+        words = [piece for number in range(4 * MOST_WAITING) for piece in text(f"{number} ", finish=None)]
+        workspace = tmp_path / "work"
+        workspace.mkdir()
+        set_up = Settings(workspace=str(workspace), mode="mock", session_store=":memory:")
+        transport = FakeTransport([words])
+        async with open_interaction(set_up, escaped=ESCAPED, transport=transport) as ask:
+            ask.submit("go")
+            for _ in range(20_000):
+                await asyncio.sleep(0)
+            assert transport.open == 1, "it waits for the reader"
+            await ask.close()
+        events = [event async for event in ask.events()]
+        assert len(events) < 3 * MOST_WAITING
+        assert isinstance([e for e in events if isinstance(e, n.RunFinished)][-1], n.RunFinished)
+
+    run(work)
+
+
+def test_settings_that_cannot_be_used_open_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        for more in ({"session_store": "/dev/null/x"}, {"dialect": "esperanto"}, {"tools": ("nothing",)}):
+            set_up = Settings(workspace=str(tmp_path), mode="mock", mock_fixture="/nowhere", **more)
+            with pytest.raises(ConfigurationError):
+                async with open_interaction(set_up, escaped=ESCAPED, transport=FakeTransport([])):
+                    raise AssertionError
+
+    run(work)
+
+
+# -- any order of requests
+
+REQUESTS = st.lists(
+    st.sampled_from(["submit", "steer", "cancel", "edit", "take", "wait", "new", "look", "answer"]), max_size=14
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(requests=REQUESTS)
+def test_whatever_is_asked_in_whatever_order_each_prompt_has_one_fate(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[str]
+) -> None:
+    async def work() -> None:
+        replies = [asks("list_files_bounded") if number % 3 == 0 else "yes" for number in range(60)]
+        replies[4] = asks("write_file_safe", path="a.txt", content="x")
+        async with at_desk(tmp_path_factory.mktemp("any"), *replies, session_store=":memory:") as desk:
+            fates: dict[int, str] = {}
+            for request in requests:
+                await _one(desk, request, fates)
+            back = desk.interaction.cancel()
+            fates.update({p.number: "back" for p in back})
+            if desk.interaction.situation().running:
+                await desk.idle()
+        for prompt in desk.of(PromptBegan):
+            assert prompt.number not in fates, "begun once, and not given back"
+            fates[prompt.number] = "begun"
+        assert sorted(fates) == list(range(1, len(fates) + 1))
+
+    run(work)
+
+
+async def _one(desk: Desk, request: str, fates: dict[int, str]) -> None:
+    ask = desk.interaction
+    last = max((p.number for e in desk.of(QueueChanged) for p in e.waiting), default=1)
+    match request:
+        case "submit":
+            ask.submit("go")
+        case "steer":
+            ask.submit("more", steering=True)
+        case "cancel":
+            fates.update({p.number: "back" for p in ask.cancel()})
+        case "edit":
+            ask.edit(last, "other")
+        case "take":
+            if ask.take_back(last) is not None:
+                fates[last] = "taken"
+        case "answer":
+            ask.answer(1, "session")
+        case "new":
+            with contextlib.suppress(ConfigurationError):  # a run is going
+                await ask.open_session(None)
+        case "look":
+            assert all((ask.tools(), ask.policy_lines(), ask.cost_lines(), ask.settings_shown()))
+        case "wait":
+            for _ in range(25):
+                await asyncio.sleep(0)

@@ -256,14 +256,17 @@ class _Live:
             seat.context_estimated = usage.estimated
         elif isinstance(notice, n.Summarised):
             seat.context_tokens, seat.context_estimated = notice.after // 4, True
+            if notice.usage is not None:
+                seat.spending.add(0, notice.usage, notice.cost)
         if isinstance(notice, n.TurnFinished | n.Summarised | n.CallFinished):
             self._tell_situation()
 
     # -- telling
 
     def situation(self) -> Situation:
-        """See `Interaction.situation`."""
-        return desk.situation(self._wanted or self._settings, self._seat, self._sandbox, self._running)
+        """See `Interaction.situation`. After the close it is the last one."""
+        assert self._seat_now is not None
+        return desk.situation(self._wanted or self._settings, self._seat_now, self._sandbox, self._running)
 
     def _tell_situation(self) -> None:
         if self._seat_now is not None and not self._closed:
@@ -335,7 +338,11 @@ class _Live:
         problem = await self._use_wanted_model()
         if problem is not None:
             raise ConfigurationError(problem)
-        raise ConfigurationError("not there yet")
+        told = await self._seat.agent.compact()
+        self._told(told)
+        if not told.ok:
+            raise ConfigurationError("nothing of it can be made smaller")
+        return told.before, told.after
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:
         """See `Interaction.export`."""

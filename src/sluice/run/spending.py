@@ -10,7 +10,7 @@ from sluice.values.messages import Usage
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """One reply: number of its run in the session, its turn, tokens, and US dollars if known."""
+    """One reply: number of its run in the session, its turn (0: a summary), tokens, and US dollars if known."""
 
     run: int
     turn: int
@@ -37,13 +37,13 @@ class Spending:
 
     @property
     def turns(self) -> int:
-        """How many replies there were."""
-        return len(self._all)
+        """How many replies there were, summaries left out."""
+        return sum(one.turn > 0 for one in self._all)
 
     @property
     def last(self) -> Spent | None:
-        """The reply that came last."""
-        return self._all[-1] if self._all else None
+        """The reply that came last, summaries left out."""
+        return next((one for one in reversed(self._all) if one.turn > 0), None)
 
     @property
     def cost(self) -> float | None:
@@ -61,7 +61,7 @@ class Spending:
         for number, found in runs.items():
             if number == self._all[-1].run:
                 for one in found:
-                    yield f"  turn {one.turn}: {_words([one])}"
+                    yield f"  {f'turn {one.turn}' if one.turn else 'summary'}: {_words([one])}"
             yield f"run {number}: {_words(found)}"
         yield f"session: {_words(self._all)}"
 
