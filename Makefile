@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check docs bench snapshots faults faults-long conformance fuzz bench-peers schemas clean
+.PHONY: demo test check docs bench snapshots faults faults-long conformance fuzz bench-peers flood schemas clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -64,7 +64,7 @@ bench-peers: .venv-peers/made.stamp
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check openai anthropic httpx-sse -e .
 	@touch $@
 
-# A command that prints 10 GB, twice, and what it costs us in memory: about a minute.
+# A command that prints 10 GB, twice, and what it costs us in memory: about two minutes.
 flood: $(VENV)/dev.stamp
 	$(BIN)/python bench/flood.py
 
