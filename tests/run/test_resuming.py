@@ -10,7 +10,9 @@ import pytest
 from run_world import World, calls, check_notices, done, end_of, text
 from test_prefix import Recording, parts
 
+from sluice.run.agent import Agent
 from sluice.run.conversation import Talk
+from sluice.run.recalling import recalled
 from sluice.run.result_text import result_text
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
@@ -25,24 +27,18 @@ async def _big(arguments: dict[str, Any], cancel: Any) -> ToolResult:
     return done("big", f"{arguments['path']} " * 800)
 
 
-async def _process(
-    path: Path, world: World, *prompts: str, kill_after: type | None = None, how: Any = "continue"
-) -> list[Notices]:
-    """One process: opens the session, answers the prompts, and goes. `kill_after`: it dies after the first such notice."""
-    opening = await open_session(path, "/p", Wish(how=how), new_id=lambda: "ses_1", words=result_text)
+async def _process(path: Path, world: World, *prompts: str) -> list[Notices]:
+    """One process: opens the session, answers the prompts, and goes."""
+    opening = await open_session(path, "/p", Wish(how="continue"), new_id=lambda: "ses_1", words=result_text)
     store: Any = opening.store
     world.parts = _with(world, store=store)
     world.talk = Talk("be good", store, await store.sent())
-    agent, told = world.agent(), []
+    agent = Agent(world.parts, world.talk, await recalled(store, world.tools))
+    told: list[Notices] = []
     try:
         for prompt in prompts:
-            notices: Notices = []
-            async for notice in agent.run(prompt):
-                notices.append(notice)
-                if kill_after is not None and isinstance(notice, kill_after):
-                    await store.close()  # from here on nothing is stored: as if the process were gone
-            told.append(notices)
-            check_notices(notices)
+            told.append([notice async for notice in agent.run(prompt)])
+            check_notices(told[-1])
     finally:
         await store.close()
     return told
@@ -109,3 +105,82 @@ def test_the_rows_of_a_shrunk_session_stay_whole(tmp_path: Path) -> None:
 
     results = [m.content for m in asyncio.run(rows()) if isinstance(m, ToolMessage)]
     assert [len(content) for content in results] == [len("file0 ") * 800] * 6
+
+
+# -- what is known of how it went
+
+
+def _same(times: int) -> list[Any]:
+    return [calls(("look", '{"path": "a.py"}')) for _ in range(times)]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5])
+def test_a_loop_cut_by_a_kill_and_a_resume_is_stopped(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    first = _ids(World(*_same(9)), "a")
+    second = _ids(World(*_same(9)), "b")
+    asyncio.run(_killed_in_turn(path, first, cut + 1))
+    (notices,) = asyncio.run(_process(path, second, "go on"))
+    end = end_of(notices)
+    assert (end.outcome, end.exit_code) == ("loop", 3)
+    assert end.turns == 6 - cut
+
+
+async def _killed_in_turn(path: Path, world: World, turn: int) -> None:
+    """A process that dies when the model is asked for reply number `turn`: nothing is stored after that."""
+    opening = await open_session(path, "/p", Wish(how="new"), new_id=lambda: "ses_1", words=result_text)
+    store: Any = opening.store
+    world.parts = _with(world, store=store)
+    world.talk = Talk("be good", store)
+    agent = world.agent()
+    async for notice in agent.run("go"):
+        if isinstance(notice, n.TurnStarted) and notice.turn == turn:
+            await store.close()
+    await agent.close()
+
+
+def test_batch_work_cut_by_a_kill_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    work = [calls(("look", f'{{"path": "{at}.py"}}')) for at in range(16)]
+    asyncio.run(_killed_in_turn(path, _ids(World(*work[:9]), "a"), 9))
+    (notices,) = asyncio.run(_process(path, _ids(World(*work[8:], text("done")), "b"), "go on"))
+    assert end_of(notices).outcome == "completed"
+
+
+def test_the_same_work_asked_for_again_after_each_answer_is_no_loop(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    for at in range(8):
+        world = _ids(World(*_same(1), text("here it is")), f"p{at}")
+        (notices,) = asyncio.run(_process(path, world, "look again"))
+        assert end_of(notices).outcome == "completed"
+
+
+def test_in_one_process_a_loop_goes_on_over_a_cancel_and_a_new_prompt() -> None:
+    world = World(*_same(12))
+    count = 0
+
+    def react(notice: n.Notice, agent: Any) -> None:
+        nonlocal count
+        if isinstance(notice, n.TurnStarted):
+            count += 1
+            if count == 4:
+                agent.cancel()
+
+    first, second = world.runs("go", "go on", react=react)
+    assert end_of(first).outcome == "cancelled"
+    assert end_of(second).outcome == "loop"
+
+
+def test_a_failure_before_a_kill_counts_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    unknown = [calls(("nothing", "{}")) for _ in range(3)]
+    asyncio.run(_killed_in_turn(path, _ids(World(*unknown), "a"), 2))
+    (notices,) = asyncio.run(_process(path, _ids(World(*unknown), "b"), "go on"))
+    assert (end_of(notices).outcome, end_of(notices).turns) == ("failed", 1)
+
+
+def test_a_failure_of_a_run_that_ended_is_not_held_against_the_next_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    world = _ids(World(calls(("nothing", "{}")), text("no"), calls(("nothing", "{}")), text("still no")), "a")
+    first, second = asyncio.run(_process(path, world, "go", "again"))
+    assert [end_of(first).outcome, end_of(second).outcome] == ["completed", "completed"]

@@ -18,6 +18,7 @@ from sluice.run.outlet import Outlet
 from sluice.run.parts import Parts
 from sluice.run.steering import SteeringTicket
 from sluice.turn.machine import Machine
+from sluice.turn.past import Past
 from sluice.values import notices as n
 from sluice.values.messages import Conversation, UserMessage
 from sluice.wire.surrogates import storable
@@ -26,13 +27,15 @@ from sluice.wire.surrogates import storable
 class Agent:
     """An agent over one workspace and one conversation. Runs do not overlap: a second `run` waits for the first.
 
-    Which prompts a cancel covers, and in which order runs end, is told in `sluice.run.inbox`.
+    `past` is what the rules of the loop still count of a session that is resumed. Which prompts a cancel covers, and in
+    which order runs end, is told in `sluice.run.inbox`.
     """
 
-    def __init__(self, parts: Parts, talk: Talk) -> None:
+    def __init__(self, parts: Parts, talk: Talk, past: Past | None = None) -> None:
         self._parts = parts
         self._talk = talk
         self._spoken_to = parts
+        self._past = past or Past()
         self._rates = Rates()
         self._inbox = Inbox()
         self._compacting = Compacting()
@@ -154,9 +157,8 @@ class Agent:
         driver.result()
 
     async def _drive(self, carrier: Carrier, parts: Parts, prompt: str | UserMessage) -> None:
-        machine = Machine(
-            carrier.run, parts.limits, can_ask=parts.approver is not None, window_tokens=parts.window_tokens
-        )
+        can_ask, window = parts.approver is not None, parts.window_tokens
+        machine = Machine(carrier.run, parts.limits, can_ask=can_ask, window_tokens=window, past=self._past)
         try:
             fact = await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(storable(prompt)))
             while True:
@@ -168,4 +170,5 @@ class Agent:
         except Exception as error:
             await carrier.broke(error)
         finally:
+            self._past.fresh_prompt()
             await carrier.settle()

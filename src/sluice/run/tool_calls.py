@@ -17,6 +17,7 @@ from sluice.run.execution import Execution, not_begun
 from sluice.run.result_text import result_text
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.turn import facts as f
+from sluice.turn.repeats import output_digest
 from sluice.values import notices as n
 from sluice.values.calls import AllowedCall, CallKey, Decision, Grant, ToolSpec, Verdict, call_digest
 from sluice.values.healed import HealedArguments, HealedCall, StartedCall, allow_healed, healed_digest
@@ -217,7 +218,15 @@ class ToolCalls:
     async def release(self, key: CallKey, result: ToolResult) -> None:
         """Stores the one result of a call and tells of it."""
         scope, call = self._scope, self._calls[key]
-        message = ToolMessage(call_id=call.id, name=call.name, content=result_text(result), ok=result.ok)
+        message = ToolMessage(
+            call_id=call.id,
+            name=call.name,
+            content=result_text(result),
+            ok=result.ok,
+            status=None if result.status == "ok" else result.status,
+            failure=result.failure,
+            digest=output_digest(result),
+        )
         try:
             await scope.keep(message)
         except Exception as error:

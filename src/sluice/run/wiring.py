@@ -21,6 +21,7 @@ from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
 from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
+from sluice.run.recalling import recalled
 from sluice.run.sessions import SessionJournal, data_folder, open_store
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
@@ -112,7 +113,8 @@ async def open_agent(
             news=[*news, *instructions.told(), *unpriced(settings, side["model"])],
             place=lambda: place_digest(settings.workspace, environment()),
         )
-        agent = Agent(parts, Talk(text, store, await store.sent(), parts.provider))
+        talk = Talk(text, store, await store.sent(), parts.provider)
+        agent = Agent(parts, talk, await recalled(store, executor))
         agent.send_first(*instructions.messages())
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent

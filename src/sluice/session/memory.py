@@ -108,6 +108,10 @@ class MemoryStore:
         places = [at for at, message in enumerate(self._messages) if isinstance(message, AssistantMessage)]
         return tuple(self._messages[places[-replies] if len(places) >= replies else 0 :])
 
+    async def broken_off(self) -> bool:
+        """See `Store.broken_off`. Nothing of a killed process is here."""
+        return list(self._runs.values())[-1:] == ["terminated"]
+
     def _alive(self, run: str) -> None:
         if self._runs.get(run) is not None:
             raise StoreError("refused", f"run {run} has ended")

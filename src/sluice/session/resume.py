@@ -21,7 +21,7 @@ from sluice.values.results import ToolResult
 UNKNOWN = "[unknown_outcome] The process ended while this call ran: it may have done all, some or nothing of its work."
 NOT_STARTED = "[not_started] The process ended before this call was started: nothing of it was done."
 PENDING = "[not_started] The process ended while a person was asked about this call: nothing of it was done."
-INTERRUPTED = "interrupted"
+INTERRUPTED = rows.INTERRUPTED
 _NEAR_THE_END = 100  # messages: more than the results of one reply, which holds at most 32 calls
 
 
@@ -142,10 +142,14 @@ def _result(
     started = connection.execute(f"SELECT status, result FROM call {where}", key).fetchone()  # noqa: S608
     if started is not None and started[1] is not None:
         result = msgspec.json.decode(started[1], type=ToolResult)
-        return ToolMessage(call_id=call.id, name=call.name, content=words(result), ok=result.ok), ""
+        return ToolMessage(
+            call_id=call.id, name=call.name, content=words(result), ok=result.ok, status=result.status
+        ), ""
     if started is not None:
-        return ToolMessage(call_id=call.id, name=call.name, content=UNKNOWN, ok=False), "unknown"
+        return ToolMessage(
+            call_id=call.id, name=call.name, content=UNKNOWN, ok=False, status="unknown_outcome"
+        ), "unknown"
     asked = connection.execute(f"SELECT 1 FROM approval {where} AND granted IS NULL", key).fetchone()  # noqa: S608
     if asked is not None:
-        return ToolMessage(call_id=call.id, name=call.name, content=PENDING, ok=False), "pending"
-    return ToolMessage(call_id=call.id, name=call.name, content=NOT_STARTED, ok=False), "not_started"
+        return ToolMessage(call_id=call.id, name=call.name, content=PENDING, ok=False, status="skipped"), "pending"
+    return ToolMessage(call_id=call.id, name=call.name, content=NOT_STARTED, ok=False, status="skipped"), "not_started"

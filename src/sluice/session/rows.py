@@ -28,6 +28,7 @@ from sluice.values.messages import (
 )
 from sluice.wire.surrogates import storable
 
+INTERRUPTED = "interrupted"  # the outcome of a run whose process died
 _PIECE = 1024 * 1024  # characters
 
 
@@ -94,7 +95,12 @@ def _safe_json(value: Any) -> str:
 
 
 def _without_surrogates(message: ToolMessage) -> ToolMessage:
-    return ToolMessage(storable(message.call_id), storable(message.name), storable(message.content), message.ok)
+    return msgspec.structs.replace(
+        message,
+        call_id=storable(message.call_id),
+        name=storable(message.name),
+        content=storable(message.content),
+    )
 
 
 def join(role: str, head: str, parts: Iterable[Part]) -> Message:
@@ -111,7 +117,7 @@ def join(role: str, head: str, parts: Iterable[Part]) -> Message:
             case "system":
                 return SystemMessage("".join(p.body for p in found))
     except (msgspec.MsgspecError, IndexError, KeyError, TypeError, AttributeError, UnicodeError) as error:
-        raise StoreError("damaged", f"a stored message cannot be read ({type(error).__name__}: {error})") from None
+        raise StoreError("damaged", f"a stored message cannot be read ({type(error).__name__}: {error}); see `sluice sessions repair`") from None
     raise StoreError("damaged", f"a stored message has the unknown role {role!r}")
 
 

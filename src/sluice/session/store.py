@@ -336,6 +336,16 @@ class SqliteStore:
             lambda connection: shrunk.last_exchanges(connection, self.session, replies), full=False
         )
 
+    async def broken_off(self) -> bool:
+        """See `Store.broken_off`."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            last = "SELECT outcome FROM run WHERE session = ? ORDER BY number DESC LIMIT 1"
+            found = connection.execute(last, (self.session,)).fetchone()
+            return found is not None and found[0] in (rows.INTERRUPTED, "terminated")
+
+        return await self.database.write(work, full=False)
+
     async def seen_files(self) -> dict[str, str]:
         """Path to SHA-256 of the files that the session had seen when its last call ended."""
 
@@ -360,7 +370,9 @@ def _alive(connection: sqlite3.Connection, run: str) -> None:
 
 
 def _last_run(connection: sqlite3.Connection, session: str) -> str:
-    found = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)).fetchone()
+    found = connection.execute(
+        "SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
+    ).fetchone()
     if found is None:
         raise StoreError("refused", "no run of this session has been started")
     return str(found[0])

@@ -47,11 +47,12 @@ class Slot:
     """One call and where it stands.
 
     `fit`: its reply lets it be checked at all; `unfit` is the result it is refused with, once there is one. `result` is
-    set once; `ran` says whether a tool gave it. With `healed` it is the closed arguments that are checked and judged, under
-    a digest of their own; `cut` is then what it is refused with if they do not fit either.
+    set once; `ran` says whether a tool gave it, `told` is the result as the model gets it. With `healed` it is the closed
+    arguments that are checked and judged, under a digest of their own; `cut` is then what it is refused with if they do
+    not fit either.
     """
 
-    __slots__ = ("call", "category", "cut", "digest", "fit", "healed", "key", "ran", "result", "state", "unfit")
+    __slots__ = ("call", "category", "cut", "digest", "fit", "healed", "key", "ran", "result", "state", "told", "unfit")
 
     def __init__(
         self, key: CallKey, call: ToolCall, unfit: ToolResult | None, healed: HealedArguments | None = None
@@ -66,6 +67,7 @@ class Slot:
         self.state = _S.NEW
         self.category: Category = "execution"  # until it is known
         self.result: ToolResult | None = None
+        self.told: ToolResult | None = None
         self.ran = False
 
     def to(self, event: CallEvent) -> None:
@@ -214,6 +216,7 @@ class Calls:
                 self.end = self.end or end
                 if end or not goes_on or not slot.ran:
                     self._skip = self._skip or (answers.RUN_ENDS if end else answers.FAILED_BEFORE)
+            slot.told = result
             commands.append(Release(slot.key, result))
         return commands
 

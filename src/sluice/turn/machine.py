@@ -63,7 +63,8 @@ class Machine:
     """One run, from its prompt to its outcome.
 
     `run` is the run's id. `can_ask`: a person can be asked, else a verdict of ask is a denial. `window_tokens` is the
-    model's context window, if known. `past` is what runs before it are still counted for. After `Finish` was given, `outcome` and `message` say how the run ended.
+    model's context window, if known. `past` is what is still counted of runs before it. After `Finish` was given,
+    `outcome` and `message` say how the run ended.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 
 from sluice.values.results import ToolResult
@@ -11,15 +12,24 @@ LOOP_WINDOW = 10  # turns that are looked back on
 LOOP_REPEATS = 5  # turns of the window that may hold the same signature
 CUT_REPEATS = 3  # the cut call that ends the run
 CUT_HEAD = 256  # characters of the arguments by which a cut call is known again
+_SPILL = re.compile(r"\bspill:\d+")
 TEXT_TAIL = 4096  # characters at the end of a reply in which repetition is looked for
 TEXT_SPAN = 400  # characters that must be repetition
 TEXT_TIMES = 8  # how often the unit must stand in them
 
 
 def output_of(result: ToolResult) -> str:
-    """What a call came to, as one text for its signature: status, content, and the error if there is one."""
+    """What a call came to, as one text for its signature: status, content, and the error if there is one.
+
+    The number of a spilled output is no part of it: the same output gets another one each time.
+    """
     error = f"{result.error.code}: {result.error.message}" if result.error else ""
-    return f"{result.status}\n{error}\n{result.content}"
+    return f"{result.status}\n{error}\n{_SPILL.sub('spill:', result.content)}"
+
+
+def output_digest(result: ToolResult) -> str:
+    """SHA-256, in hex, of what a call came to."""
+    return hashlib.sha256(output_of(result).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def signature(calls: Iterable[tuple[str, str, str]]) -> str:
@@ -39,16 +49,24 @@ class LoopWatch:
         self._turns: tuple[frozenset[str], ...] = ()
         self.near = False  # one turn more like the last ends the run
 
+    def answered(self) -> None:
+        """The model gave an answer: what comes after it is another piece of work."""
+        self._turns, self.near = (), False
+
     def turn_over(self, calls: list[tuple[str, str, ToolResult]]) -> bool:
         """Closes a turn with (name, arguments, result as the tool gave it) of its calls, in call order.
 
         True if one call, or the turn as a whole, now stands in more than `LOOP_REPEATS` of the last `LOOP_WINDOW` turns.
         Equal calls inside one turn count once. A skipped call did no work and has no signature of its own.
         """
-        triples = [(name, arguments, output_of(result)) for name, arguments, result in calls]
-        now = {signature(triples)} if triples else set()
-        skipped = (result.status == "skipped" for _, _, result in calls)
-        now |= {signature([triple]) for triple, skip in zip(triples, skipped, strict=True) if not skip}
+        return self.note_turn(
+            [(name, arguments, output_digest(result), result.status == "skipped") for name, arguments, result in calls]
+        )
+
+    def note_turn(self, calls: list[tuple[str, str, str, bool]]) -> bool:
+        """The same with (name, arguments, `output_digest` of the result, whether the call was skipped)."""
+        now = {signature([call[:3] for call in calls])} if calls else set()
+        now |= {signature([call[:3]]) for call in calls if not call[3]}
         self._turns = (*self._turns, frozenset(now))[-LOOP_WINDOW:]
         most = max((sum(one in turn for turn in self._turns) for one in now), default=0)
         self.near = most == LOOP_REPEATS

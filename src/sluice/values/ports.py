@@ -163,6 +163,10 @@ class Store(Protocol):
         """The end of `history`: the last `replies` replies and all that stands behind the first of them."""
         ...
 
+    async def broken_off(self) -> bool:
+        """Whether the last run was ended from outside: its process was killed or told to go."""
+        ...
+
 
 class Journal(Protocol):
     """Keeps what a file held before a change."""
