@@ -78,7 +78,7 @@ def wrap(
     room = max(width - sum(cell_len(piece) for piece, _style in (first or rest)), MIN_WIDTH)
     starts = _folded(text, room, text.isascii()) if fold else row_starts(text, room)
     if not starts:
-        return [strip((*first, *spans))]
+        return [strip((*first, *spans), trim=not fold)]
     ends = [*starts, len(text)]
     rows: list[Strip] = []
     row: list[Span] = list(first)
@@ -100,9 +100,11 @@ def wrap(
 def strip(spans: Iterable[Span], *, trim: bool = False) -> Strip:
     """One row; with `trim` without the spaces at its end."""
     pieces = [(text, style) for text, style in spans if text]
-    if trim and pieces:
-        text, style = pieces[-1]
-        pieces[-1] = (text.rstrip(), style)
+    while trim and pieces:
+        text, style = pieces.pop()
+        if text := text.rstrip():
+            pieces.append((text, style))
+            break
     return Strip([Segment(text, style) for text, style in pieces], sum(cell_len(text) for text, _style in pieces))
 
 
