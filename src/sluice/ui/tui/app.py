@@ -17,13 +17,19 @@ from textual.containers import Vertical
 
 from sluice.errors import SluiceError
 from sluice.run.interaction import Event, Interaction
+from sluice.run.prompt_history import PromptHistory
 from sluice.ui.tui import messages
+from sluice.ui.tui.completion import Files
+from sluice.ui.tui.prompt_area import PromptArea
+from sluice.ui.tui.prompt_panel import PromptPanel
 from sluice.ui.tui.said_blocks import Kind
 from sluice.ui.tui.status_line import StatusLine
+from sluice.ui.tui.terminal_driver import TerminalDriver
 from sluice.ui.tui.transcript import Transcript
 from sluice.values.notices import CallProgressed, ReasoningNotice, TextNotice
 
 T = TypeVar("T")
+LEAVE_SECONDS = 1.0  # between two Ctrl-C that leave
 PUMP_SECONDS = 0.008  # how long events are taken before keys and the screen have their turn
 
 
@@ -54,11 +60,20 @@ class TerminalFace(App[int]):
     Screen { layout: vertical; }
     Transcript { height: 1fr; min-height: 1; }
     #panels { height: auto; max-height: 70%; }
-    #input { height: auto; max-height: 50%; }
+    PromptPanel { max-height: 50%; }
     """
 
-    def __init__(self, interaction: Interaction, *, offer_sessions: bool = False) -> None:
-        super().__init__(ansi_color=True)  # the terminal's own colours: right on a dark and on a light background
+    def __init__(
+        self,
+        interaction: Interaction,
+        *,
+        offer_sessions: bool = False,
+        history: PromptHistory | None = None,
+        files: Files | None = None,
+    ) -> None:
+        super().__init__(
+            driver_class=TerminalDriver, ansi_color=True
+        )  # the terminal's own colours: right on a dark and on a light background
         self.interaction = interaction
         self.offer_sessions = offer_sessions  # whether the sessions that are there are offered at the start
         self._code = 0
@@ -66,18 +81,21 @@ class TerminalFace(App[int]):
         self._fault: Exception | None = None
         self.transcript = Transcript()
         self.status = StatusLine(interaction.situation())
-        self.hearers: list[Hears] = [self.transcript, self.status]  # T2: append yours in compose
+        self.prompt = PromptPanel(history, files, interaction.models)
+        self._cancelled_at = -LEAVE_SECONDS
+        self.hearers: list[Hears] = [self.transcript, self.status]
 
     def compose(self) -> ComposeResult:
         """The places, from above: what was said, panels that ask, the input, the status line."""
         yield self.transcript
         yield Vertical(id="panels")  # T2: approval panel, queue panel
-        yield Vertical(id="input")  # T2: prompt area, completion
+        yield self.prompt
         yield self.status
 
     def on_mount(self) -> None:
         """Begins to listen."""
         self.theme = "ansi-dark"
+        self.prompt.area.focus()
         self.run_worker(self._pump(), name="events", exit_on_error=True)
 
     async def _pump(self) -> None:
@@ -119,13 +137,28 @@ class TerminalFace(App[int]):
                 return None
 
     def on_submitted(self, message: messages.Submitted) -> None:
-        """Queues the prompt."""
-        self._try(lambda: self.interaction.submit(message.text, steering=message.steering))
+        """Queues the prompt; one that is refused goes back into the input."""
+        if self._try(lambda: self.interaction.submit(message.text, steering=message.steering)) is None:
+            self.prompt.area.put_back(message.text)
 
     def on_edited(self, message: messages.Edited) -> None:
-        """Changes a waiting prompt."""
-        if not self._try(lambda: self.interaction.edit(message.number, message.text)):
-            self.say("that prompt does not wait any more", "warning")
+        """Changes a waiting prompt; if it does not wait any more, the text goes back into the input."""
+        if not (done := self._try(lambda: self.interaction.edit(message.number, message.text))):
+            if done is False:
+                self.say("that prompt does not wait any more", "warning")
+            self.prompt.area.put_back(message.text)
+
+    def on_prompt_area_remark(self, message: PromptArea.Remark) -> None:
+        """Says it."""
+        self.say(message.words, "warning")
+
+    def on_paste_refused(self, message: messages.PasteRefused) -> None:
+        """Says why nothing was pasted."""
+        self.say(
+            f"A paste of {message.characters:,} characters is too long for a prompt, and nothing of it was kept. "
+            "Save it in a file and name that with @.",
+            "warning",
+        )
 
     def on_answered(self, message: messages.Answered) -> None:
         """Gives the answer on."""
@@ -137,8 +170,9 @@ class TerminalFace(App[int]):
             self.say("there is no command that could be moved to the background", "warning")
 
     def on_cancel_wanted(self) -> None:
-        """Ends the run. T2: what comes back goes into the input."""
-        self._try(self.interaction.cancel)
+        """Ends the run; the prompts that waited come back into the input."""
+        if back := self._try(self.interaction.cancel):
+            self.prompt.area.put_back(*(prompt.text for prompt in back))
 
     def on_leave_wanted(self) -> None:
         """Ends what runs, stores it, and leaves."""
@@ -165,7 +199,14 @@ class TerminalFace(App[int]):
     # -- keys
 
     def action_cancel(self) -> None:
-        """Ctrl-C. T2: twice within a second leaves."""
+        """Ctrl-C. Twice within a second leaves."""
+        now = time.monotonic()
+        twice, self._cancelled_at = now - self._cancelled_at < LEAVE_SECONDS, now
+        if twice:
+            self.post_message(messages.LeaveWanted())
+            return
+        if not self.interaction.situation().running:
+            self.say("Ctrl-C again leaves")
         self.post_message(messages.CancelWanted())
 
     def action_background(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -88,11 +88,13 @@ class Completion(Vertical):
         if self._files is None or self._looking or (self._names and time.monotonic() - self._named < FILES_SECONDS):
             return
         self._looking = True
-        self.run_worker(partial(self._find, self._files))
+        work: Callable[[], Any] = self._find  # not called yet: a worker that never began leaves nothing unawaited
+        self.run_worker(work)
 
-    async def _find(self, files: Files) -> None:
+    async def _find(self) -> None:
+        assert self._files is not None
         try:
-            self._names = await files()
+            self._names = await self._files()
         finally:
             self._looking = False
         self._named = time.monotonic()

@@ -14,7 +14,9 @@ import click
 
 from sluice.run.interaction import Interaction
 from sluice.run.interactive import open_interaction
+from sluice.run.prompt_history import open_history
 from sluice.run.settings import Settings
+from sluice.run.workspace_files import workspace_files
 from sluice.ui.tui.app import TerminalFace
 from sluice.ui.visible import visible
 
@@ -25,7 +27,12 @@ MAX_LATE_LINES = 20  # log lines shown after the face, of those that nobody was 
 async def open_and_show(settings: Settings, lines: LogLines) -> int:
     """Opens the interaction, shows its face, closes both; returns the exit code."""
     async with open_interaction(settings, escaped=partial(visible, strict=True)) as interaction:
-        face = TerminalFace(interaction, offer_sessions=settings.session.how == "new")
+        face = TerminalFace(
+            interaction,
+            offer_sessions=settings.session.how == "new",
+            history=open_history(settings),
+            files=partial(workspace_files, settings),
+        )
         lines.face = face
         try:
             code = await show_face(face)
