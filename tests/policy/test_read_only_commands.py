@@ -56,6 +56,9 @@ def test_these_are_not(text: str) -> None:
     assert not spared(text)
 
 
+STATED_RATE = 0.7  # of the known-safe commands of the vectors; docs/tools.md says so too
+
+
 def _lines(shared: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (shared / "vectors/shell" / name).read_text().splitlines()]
 
@@ -111,7 +114,7 @@ def test_the_rate_of_known_safe_commands_that_are_spared(shared: Path, capsys: p
     with capsys.disabled():
         print(f"\nspared {len(safe) - len(asked)} of {len(safe)} known-safe commands; asked about: {'; '.join(asked)}")
     assert all("git" in text for text in asked), "only what a repository's configuration can change is asked about"
-    assert len(asked) < len(safe) * 0.4
+    assert len(safe) - len(asked) >= len(safe) * STATED_RATE
 
 
 _WORDS = st.sampled_from(
