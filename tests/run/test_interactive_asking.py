@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from interaction_desk import Desk, at_desk, run
 
 from sluice.policy.rules import Rule, Rules
-from sluice.run.interaction import Allowed, ApprovalSettled, ApprovalWanted
+from sluice.run.interaction import Allowed, ApprovalSettled, ApprovalWanted, Situation
 from sluice.testing.scripted_model import asks
 from sluice.values import notices as n
 
@@ -220,10 +219,9 @@ def test_a_command_that_runs_can_be_moved_to_the_background(tmp_path: Path) -> N
         async with at_desk(tmp_path, command(line), "done", allow_execution_tools=True, **RUN) as desk:
             assert not desk.interaction.to_background()
             desk.interaction.submit("go")
-            await desk.until(n.CallStarted)
-            async with asyncio.timeout(10):
-                while not desk.interaction.to_background():
-                    await asyncio.sleep(0.005)  # for the process to be there
+            await desk.until(Situation, lambda event: event.job)
+            assert desk.interaction.to_background()
+            await desk.until(Situation, lambda event: not event.job)
             finished = await desk.until(n.CallFinished)
             assert "job:1" in finished.result.content
             assert (await desk.until(n.RunFinished)).outcome == "completed"

@@ -74,7 +74,7 @@ async def open_interaction(
 
 
 class _Live:
-    """See `Interaction`."""
+    """See `Interaction`, which says what each method does."""
 
     def __init__(
         self, settings: Settings, escaped: Escaped, environ: Mapping[str, str], transport: Transport | None
@@ -157,12 +157,12 @@ class _Live:
             approver=self._approver,
             transport=self._transport,
             instructions=self._instructions(),
+            in_front_changed=self._tell_situation,
         )
 
     # -- prompts and runs
 
     def events(self) -> AsyncIterator[Event]:
-        """See `Interaction.events`."""
         return self._stream.read()
 
     def submit(self, text: str, *, steering: bool = False) -> int:
@@ -173,21 +173,18 @@ class _Live:
         return prompt.number
 
     def edit(self, number: int, text: str) -> bool:
-        """See `Interaction.edit`."""
         edited = self._prompts.edit(number, text)
         if edited:
             self._queue_changed()
         return edited
 
     def take_back(self, number: int) -> str | None:
-        """See `Interaction.take_back`."""
         text = self._prompts.take_back(number)
         if text is not None:
             self._queue_changed()
         return text
 
     def answer(self, number: int, allowed: Allowed, words: str = "") -> bool:
-        """See `Interaction.answer`."""
         return self._approver.answer(number, allowed, words)
 
     def cancel(self) -> tuple[Queued, ...]:
@@ -200,7 +197,6 @@ class _Live:
         return back
 
     def to_background(self) -> bool:
-        """See `Interaction.to_background`."""
         moved = self._seat.agent.parts.to_background() is not None
         if moved:
             self._tell_situation()
@@ -214,7 +210,7 @@ class _Live:
             if self._closed:
                 return
             self._running = True
-            problem = await self._use_wanted_model()
+            problem = await self._model_problem()
             prompt = self._prompts.next()
             if prompt is not None:
                 await self._run(prompt, problem)
@@ -298,7 +294,6 @@ class _Live:
         return await self._changes.make(change)
 
     async def open_session(self, session: str | None) -> None:
-        """See `Interaction.open_session`."""
         if session is not None and session == self._seat.agent.session:
             self._tell_session(await self._alone(self._seat.history))
             return
@@ -306,7 +301,6 @@ class _Live:
         await self._alone(lambda: self._go_to(wish))
 
     async def fork(self, upto: int | None = None) -> str:
-        """See `Interaction.fork`."""
         seat = self._seat
         if not seat.begun:
             raise ConfigurationError("nothing of this session is stored, so there is nothing to fork")
@@ -327,11 +321,9 @@ class _Live:
         return new.agent.session
 
     async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """See `Interaction.undo`."""
         return await self._alone(lambda: desk.undo(self._settings, self._seat))
 
     async def compact(self) -> tuple[int, int]:
-        """See `Interaction.compact`."""
         return await self._alone(self._compact)
 
     async def _compact(self) -> tuple[int, int]:
@@ -345,54 +337,63 @@ class _Live:
         return told.before, told.after
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:
-        """See `Interaction.export`."""
         return await desk.export(self._settings, self._seat, form, path)
 
     async def doctor(self) -> tuple[str, ...]:
-        """See `Interaction.doctor`."""
         return await in_thread(desk.doctor_lines)
 
     # -- models
 
     def set_model(self, model: str) -> None:
-        """See `Interaction.set_model`."""
         _ = self._seat
         wanted = settings_for(self._settings, model, self._environ)
         model_side(wanted)
         self._wanted = wanted
         self._tell_situation()
 
+    async def _model_problem(self) -> str | None:
+        """The same before a prompt, where a cancel gives it up: then it is tried again before the next one."""
+        if self._wanted is None:
+            return None
+        try:
+            return await self._changes.make(self._use_wanted_model)
+        except ConfigurationError:
+            return None
+
     async def _use_wanted_model(self) -> str | None:
         """Takes the model into use that was chosen last. What stands against it is returned, and the old one stays."""
-        wanted, self._wanted = self._wanted, None
+        wanted = self._wanted
         if wanted is None:
             return None
         seat, old = self._seat, self._transport
         try:
             wanted = await with_key(wanted)
+            self._chosen(wanted)
             keep = self._given is not None or wanted.mode == "mock" or wanted.replay is not None
             transport = old if keep else make_transport(wanted)
             assert transport is not None
             seat.agent.use(replace(seat.agent.parts, transport=transport, **model_side(wanted)))
         except ConfigurationError as error:
+            self._chosen(wanted)
             return f"the model was not changed: {error}"
         self._settings, self._transport = wanted, transport
         if old is not None and old is not transport:
             await old.close()
         return None
 
+    def _chosen(self, wanted: Settings) -> None:
+        if self._wanted is wanted:  # else another one was chosen meanwhile
+            self._wanted = None
+
     def models(self) -> tuple[str, ...]:
-        """See `Interaction.models`."""
         return offered(self._wanted or self._settings, self._environ)
 
     # -- looking
 
     def tools(self) -> Sequence[tuple[str, str, str]]:
-        """See `Interaction.tools`."""
         return desk.tools(self._seat.agent.parts, self._approver.grants)
 
     def policy_lines(self) -> tuple[str, ...]:
-        """See `Interaction.policy_lines`."""
         return desk.policy_lines(self._settings, self._seat.agent.parts, self._approver.grants, self._sandbox)
 
     def sessions(self) -> tuple[SessionRow, ...]:
@@ -400,17 +401,14 @@ class _Live:
         return desk.sessions(self._settings)
 
     def cost_lines(self) -> tuple[str, ...]:
-        """See `Interaction.cost_lines`."""
         return tuple(self._seat.spending.lines())
 
     def settings_shown(self) -> dict[str, Any]:
-        """See `Interaction.settings_shown`."""
         return (self._wanted or self._settings).shown()
 
     # -- the files of the folder
 
     def unknown_files(self) -> tuple[UntrustedFile, ...]:
-        """See `Interaction.unknown_files`."""
         trust = self._trust
         return () if trust is None or trust.answer is not None else trust.files()
 

@@ -50,13 +50,26 @@ class Seat:
 
 
 async def open_seat(
-    settings: Settings, wish: Wish, *, approver: Approver, transport: Transport, instructions: Instructions
+    settings: Settings,
+    wish: Wish,
+    *,
+    approver: Approver,
+    transport: Transport,
+    instructions: Instructions,
+    in_front_changed: Callable[[], None],
 ) -> Seat:
     """Opens the session that is wished for. Raises `ConfigurationError`, and leaves nothing open then."""
     settings = msgspec.structs.replace(settings, session=wish)
     async with AsyncExitStack() as stack:
         agent = await stack.enter_async_context(
-            open_agent(settings, approver=approver, transport=transport, intent=True, instructions=instructions)
+            open_agent(
+                settings,
+                approver=approver,
+                transport=transport,
+                intent=True,
+                instructions=instructions,
+                in_front_changed=in_front_changed,
+            )
         )
         before = []
         if agent.messages and store_path(settings) is not None:

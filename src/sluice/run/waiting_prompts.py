@@ -94,7 +94,7 @@ class WaitingPrompts:
 
     def run_ended(self) -> bool:
         """What a run ended before becomes the first to wait for a run of its own; whether anything changed."""
-        late = [msgspec.structs.replace(prompt, steering=False) for prompt, _ticket in self._steering]
+        late = [msgspec.structs.replace(p, steering=False) for p, ticket in self._steering if ticket.state != "given"]
         self._queue[:0] = late
         self._steering.clear()
         return bool(late)

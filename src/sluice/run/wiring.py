@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date
 from pathlib import Path
@@ -63,12 +63,14 @@ async def open_agent(
     system_prompt: str | None = None,
     news: Sequence[str] = (),
     instructions: Instructions = NO_INSTRUCTIONS,
+    in_front_changed: Callable[[], None] | None = None,
 ) -> AsyncIterator[Agent]:
     """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
 
     What is given beside the settings takes the place of what they would make, and is not closed: `store`, `policy`,
     `transport`, the words of `system_prompt`. `tools` are offered besides the built-in ones, `news` told by the first run.
     `instructions` are what files of the folder say; they are sent before the conversation, as untrusted text.
+    `in_front_changed` is called when `Parts.in_front` may have changed.
     With `intent` its runs also tell what a call's arguments say while they are still being written.
     Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
     """
@@ -86,6 +88,8 @@ async def open_agent(
             journal = SessionJournal(BlobJournal(str(state_folder()), settings.workspace), kept)
             store, news = kept, [*news, *opening.news]
         _workspace, seen, executor, jobs = open_tools(settings, stack, journal=journal, seen=seen, own=tools)
+        if in_front_changed is not None:
+            jobs.changed = in_front_changed
         policy = policy or make_policy(settings, ask=approver is not None)
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)

@@ -121,13 +121,14 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one run. `end_all` must be awaited before the loop ends."""
+    """The jobs of one run. `end_all` must be awaited before the loop ends. `changed` is called when `in_front` may have."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._jobs: dict[str, Job] = {}
         self._in_front: list[Job] = []
         self._last = 0
+        self.changed: Callable[[], None] = _nobody
 
     async def start(self, command: str, begin: Begin, wait_seconds: float) -> Job:
         """A new job, once it has ended or `wait_seconds` have passed. Raises `TooManyJobsError`."""
@@ -150,6 +151,7 @@ class Jobs:
             return Ran(Ended(None, None, cancelled=True))
         self._in_front.append(job)
         task = job.start(begin, output)
+        self.changed()
         waits = [asyncio.ensure_future(one.wait()) for one in (cancel, job.moved)]
         timed_out = False
         try:
@@ -157,6 +159,7 @@ class Jobs:
             timed_out = not (task.done() or any(wait.done() for wait in waits))
         finally:
             self._in_front.remove(job)
+            self.changed()
             if not job.moved.is_set():
                 await job.stop()
             for wait in waits:
@@ -214,6 +217,10 @@ class Jobs:
         await asyncio.gather(*(job.stop() for job in jobs))
         for job in jobs:
             self._jobs.pop(job.name, None)
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
 
 
 def _whole_characters(data: bytes) -> bytes:
