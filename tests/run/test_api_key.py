@@ -73,6 +73,20 @@ def test_a_key_file_that_is_no_file_is_said_and_not_waited_for(tmp_path: Path) -
             _key(api_key_file=f"{tmp_path}/{name}")
 
 
+def test_a_key_file_that_the_model_could_read_is_refused(tmp_path: Path) -> None:
+    key, work = _file(tmp_path), tmp_path / "work"
+    work.mkdir()
+    (work / "link").symlink_to(key)
+    (tmp_path / "there").symlink_to(work / "inside")
+    (work / "inside").write_text(KEY)
+    (work / "inside").chmod(0o600)
+    for path in (work / "inside", tmp_path / "there", work / ".." / "work" / "inside"):
+        with pytest.raises(ConfigurationError, match="lies in the workspace, where the model can read it"):
+            _key(api_key_file=str(path), workspace=str(work))
+    assert _key(api_key_file=str(work / "link"), workspace=str(work)) == KEY  # a link is not followed by tools
+    assert _key(api_key_file=key, workspace=str(work)) == KEY
+
+
 # -- a command
 
 

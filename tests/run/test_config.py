@@ -404,6 +404,13 @@ def test_the_workspace_is_made_absolute_and_created_only_when_opened(tmp_path: P
     assert open_workspace(opened, tmp_path) == opened
 
 
+def test_a_workspace_whose_name_is_no_text_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, {"workspace": "a\udcffb"}).settings
+    with pytest.raises(ConfigurationError, match="has a name that is no UTF-8; rename it"):
+        open_workspace(settings, tmp_path)
+    assert not list(tmp_path.glob("a*"))
+
+
 def test_a_workspace_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "f", "")
     for name in ("f", "f/below", "a\0b"):

@@ -347,6 +347,25 @@ def test_files_of_instructions_are_given_only_if_wanted(tmp_path: Path, wanted: 
     assert (b"pirate" in sent[0]) is wanted
 
 
+def test_an_image_is_stored_and_sent_again_after_a_resume(tmp_path: Path) -> None:
+    sent: list[bytes] = []
+
+    class Listening(ScriptedTransport):
+        async def send(self, request: Request) -> ScriptedExchange:
+            sent.append(request.body)
+            return await super().send(request)
+
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 400_000)
+    for prompt, resume, images in (("look", None, [tmp_path / "a.png"]), ("again", "last", [])):
+        agent = Agent(
+            tmp_path, transport=Listening([{"content": "seen"}]), session_store=tmp_path / "s.db", resume=resume
+        )
+        seen: list[n.Notice] = []
+        agent.run_sync(prompt, images=images, watch=seen.append)
+        assert not any(isinstance(notice, n.Summarised) for notice in seen)
+    assert b"data:image/png;base64,iVBORw0KGgo" in sent[1]
+
+
 def test_the_workspace_is_made(tmp_path: Path) -> None:
     _agent(tmp_path / "a" / "b", "x").run_sync("go")
     assert (tmp_path / "a" / "b").is_dir()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from sluice.ui.cli import main
+from sluice.ui.cli import main, sluice
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 Run = Callable[..., tuple[int, str, str]]
@@ -88,3 +89,43 @@ def test_garbage_is_one_line_and_exit_code_2(run: Run, tmp_path: Path, argv: tup
 
 def test_an_image_goes_with_no_command(run: Run) -> None:
     assert run("--image", "a.png", "config", "show")[0] == 2
+
+
+def test_tools_beside_no_tools_are_said_to_have_no_effect(run: Run) -> None:
+    code, _out, err = run("-e", "hi", "--dry-run", "--no-tools", "--tools", "git_diff")
+    assert (code, err) == (0, "warning: tools has no effect beside no_tools, which offers none\n")
+
+
+GARBAGE = [
+    "",
+    " ",
+    "-1",
+    "NaN",
+    "1e999",
+    "a\nb",
+    "\x1b[2J",
+    "a\udcffb",
+    "٣",
+    "x" * 100_000,
+    "--",
+    "=",
+    "../../..",
+    "a,,b",
+]
+VALUED = [
+    option.opts[-1]
+    for option in sluice.params
+    if isinstance(option, click.Option) and not option.is_flag and option.opts[-1] not in ("--record",)
+]
+
+
+@pytest.mark.parametrize("flag", VALUED)
+def test_no_garbage_in_a_flag_is_more_than_one_line(run: Run, flag: str) -> None:
+    for value in GARBAGE:
+        code, out, err = run("-e", "hi", "--dry-run", f"{flag}={value}")
+        errors = [line for line in err.splitlines() if not line.startswith("warning: ")]
+        assert code in (0, 2), (value, err)
+        assert len(errors) == (1 if code else 0), (value, err)
+        assert all(len(line) <= 1100 for line in err.splitlines())
+        assert "\x1b" not in err + out
+        assert (out == "") is (code == 2)

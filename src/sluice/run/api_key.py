@@ -25,18 +25,31 @@ MAX_KEY_BYTES = 64 * 1024  # of a key file, or of what a command prints; keys ha
 async def with_key(settings: Settings) -> Settings:
     """The settings with the key of `api_key_file` or `key_command`, if a key is needed and none is there.
 
-    Neither is asked where requests are not sent, or go to an address that needs no key. The command runs without a shell
-    and without a terminal, in the home folder, for at most 30 seconds. Raises `ConfigurationError`. Being cancelled ends
-    the command.
+    A file in the workspace is refused. Neither is asked where requests are not sent, or go to an address that needs no
+    key. The command runs without a shell and without a terminal, in the home folder, for at most 30 seconds. Raises
+    `ConfigurationError`. Being cancelled ends the command.
     """
     offline = settings.mode == "mock" or settings.replay is not None
     if settings.api_key or offline or not settings.route().needs_key:
         return settings
     if settings.api_key_file is not None:
+        _outside(settings.api_key_file, settings.workspace)
         return msgspec.structs.replace(settings, api_key=key_from_file(settings.api_key_file))
     if settings.key_command:
         return msgspec.structs.replace(settings, api_key=await key_from_command(settings.key_command))
     return settings
+
+
+def _outside(path: str, workspace: str) -> None:
+    """Raises `ConfigurationError` for a file that lies where tools may read."""
+    try:
+        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace))
+    except ValueError:  # a NUL: opening it says so
+        inside = False
+    if inside:
+        raise ConfigurationError(
+            f"api_key_file {path!r} lies in the workspace, where the model can read it; keep it somewhere else"
+        )
 
 
 def key_from_file(path: str) -> str:

@@ -89,7 +89,15 @@ def absolute_workspace(settings: Settings, cwd: Path) -> Settings:
         path = _path(cwd, settings.workspace).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigurationError(f"workspace {settings.workspace!r} cannot be used: {error}") from None
-    if path.exists() and not path.is_dir():
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:  # it goes into the prompt, the notices and the store, which are text
+        raise ConfigurationError(f"workspace {str(path)!r} has a name that is no UTF-8; rename it") from None
+    try:
+        usable = not path.exists() or path.is_dir()
+    except OSError as error:
+        raise ConfigurationError(f"workspace {_short(str(path))} cannot be used: {error.strerror or error}") from None
+    if not usable:
         raise ConfigurationError(f"workspace {str(path)!r} is not a folder")
     return msgspec.structs.replace(settings, workspace=str(path))
 
@@ -318,6 +326,8 @@ def _check(settings: Settings, warnings: list[str]) -> None:
         warnings.append(f"the rules cannot be used, so every tool is denied: {settings.rules.broken}")
     if settings.allow_network and settings.allow_host:
         warnings.append("allow_host has no effect beside allow_network, which lets commands reach every host")
+    if settings.no_tools and settings.tools:
+        warnings.append("tools has no effect beside no_tools, which offers none")
     if settings.mode == "mock" and not settings.mock_fixture and not settings.replay:
         raise ConfigurationError("mode mock needs a fixture: add --mock-fixture FILE")
     if settings.mock_fixture and settings.mode != "mock":
