@@ -3,82 +3,28 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from inline_run import WRITE, Run, check, cut_at, holds
 
 from sluice.errors import StreamError
 from sluice.limits import DEFAULT_LIMITS, Limits
-from sluice.values.calls import ToolSpec
 from sluice.values.deltas import (
     CallArgument,
     CallClosed,
     CallOpened,
     CallProgress,
     Delta,
-    ReasoningDelta,
     TextDelta,
 )
-from sluice.values.messages import Reply, ToolCall
+from sluice.values.messages import Reply
 from sluice.wire import inline_bodies
-from sluice.wire.dialects.base import ReplyState
-from sluice.wire.inline_calls import INLINE_FORMS, NEXT, InlineCalls
+from sluice.wire.inline_calls import INLINE_FORMS, NEXT
 from sluice.wire.reply import ReplyReader
-
-_WRITE = ToolSpec(
-    name="write",
-    description="",
-    category="mutating",
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "lines": {"type": "integer"},
-            "tags": {"type": "array"},
-            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "deep": {"type": ["object", "null"]},
-        },
-    },
-)
-
-
-class _Run:
-    """One text through one form, in pieces."""
-
-    def __init__(self, form: str, pieces: list[str], *, specs: list[ToolSpec] | None = None, stop: str = "end_turn"):
-        state = ReplyState(DEFAULT_LIMITS, keep=True, inline=True)
-        self.inline = InlineCalls(form, state, DEFAULT_LIMITS, specs or [])
-        self.inline.trace = []
-        self.deltas: list[Delta] = []
-        for piece in pieces:
-            self.inline.feed(piece, self.deltas)
-        self.before_end = list(self.deltas)
-        self.inline.finish(self.deltas)
-        state.stop_reason = stop
-        state.calls.finish(stop, self.deltas)
-        self.reply: Reply = state.reply("openai_chat", True, whole=True)
-        self.trace = self.inline.trace
-
-    @property
-    def calls(self) -> list[tuple[str, Any, str]]:
-        return [(c.name, _value(c), c.status) for c in self.reply.tool_calls]
-
-    def facts(self) -> Any:
-        return self.reply.text, self.reply.reasoning, self.reply.tool_calls, self.inline.state
-
-
-def _value(call: ToolCall) -> Any:
-    return json.loads(call.arguments) if call.status == "whole" else call.arguments
-
-
-def _cut(text: str, at: list[int]) -> list[str]:
-    places = [0, *sorted(a % (len(text) + 1) for a in at), len(text)]
-    return [text[a:b] for a, b in pairwise(places)]
-
 
 _ARGS = '{"path": "a.py", "text": "x</tool_call>\\n{}"}'
 _WANT: Any = {"path": "a.py", "text": "x</tool_call>\n{}"}
@@ -269,25 +215,7 @@ _CASES: list[tuple[str, str, str, str, list[tuple[str, Any, str]]]] = [
 
 @pytest.mark.parametrize(("form", "text", "said", "thought", "calls"), _CASES)
 def test_forms(form: str, text: str, said: str, thought: str, calls: list[tuple[str, Any, str]]) -> None:
-    """Whole, in single characters, and at every split in two: the same reply."""
-    whole = _Run(form, [text], specs=[_WRITE])
-    assert (whole.reply.text, whole.reply.reasoning, whole.calls) == (said, thought, calls)
-    for pieces in [list(text), *([text[:i], text[i:]] for i in range(1, len(text)))]:
-        run = _Run(form, pieces, specs=[_WRITE])
-        assert run.facts() == whole.facts()
-        _holds(run, text)
-
-
-def _holds(run: _Run, text: str) -> None:
-    """What holds for any text: nothing is lost or doubled, and deltas joined are the reply."""
-    assert "".join(piece for _, piece in run.trace) == text
-    assert "".join(d.text for d in run.deltas if isinstance(d, TextDelta)) == run.reply.text
-    assert "".join(piece for kind, piece in run.trace if kind == "text") == run.reply.text
-    assert "".join(d.text for d in run.deltas if isinstance(d, ReasoningDelta)) == run.reply.reasoning
-    opened = [d.position for d in run.deltas if isinstance(d, CallOpened)]
-    closed = {d.position: d.status for d in run.deltas if isinstance(d, CallClosed)}
-    assert opened == list(range(len(run.reply.tool_calls)))
-    assert closed == {c.index: c.status for c in run.reply.tool_calls}
+    check(form, text, said, thought, calls)
 
 
 _BITS = st.sampled_from(
@@ -313,6 +241,22 @@ _BITS = st.sampled_from(
         "<｜tool▁sep｜>",
         "<｜tool▁call▁end｜>",
         "<｜tool▁calls▁end｜>",
+        "<｜DSML｜function_calls>",
+        '<｜DSML｜invoke name="f">',
+        '<｜DSML｜parameter name="p" string="true">',
+        "</｜DSML｜parameter>",
+        "</｜DSML｜invoke>",
+        "<|tool_calls_section_begin|>",
+        "<|tool_call_begin|>",
+        "functions.f:0",
+        "<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+        "<|python_start|>",
+        "[f(a=",
+        "'x'",
+        "(",
+        ")",
+        "=",
         "```json",
         "```",
         '{"name":"f","arguments":{"a":"b\\n"}}',
@@ -345,11 +289,11 @@ _BITS = st.sampled_from(
 @example("deepseek", ["```", "`", "1"], [3])
 def test_any_text_and_any_split(form: str, bits: list[str], at: list[int]) -> None:
     text = "".join(bits)
-    whole = _Run(form, [text])
-    _holds(whole, text)
-    for pieces in (_cut(text, at), list(text)):
-        run = _Run(form, pieces)
-        _holds(run, text)
+    whole = Run(form, [text])
+    holds(whole, text)
+    for pieces in (cut_at(text, at), list(text)):
+        run = Run(form, pieces)
+        holds(run, text)
         assert run.facts() == whole.facts()
 
 
@@ -358,7 +302,7 @@ def test_any_text_and_any_split(form: str, bits: list[str], at: list[int]) -> No
 def test_only_what_may_begin_a_marker_is_held_back(form: str, bits: list[str]) -> None:
     """Outside of calls, after each character, all text is out but white space before, and the beginning of, a marker."""
     text = "".join(bits)
-    inline = _Run(form, []).inline
+    inline = Run(form, []).inline
     out: list[Delta] = []
     markers = [*INLINE_FORMS[form].markers, "<think>", "</think>"]
     came = ""
@@ -374,21 +318,21 @@ def test_only_what_may_begin_a_marker_is_held_back(form: str, bits: list[str]) -
 
 
 def test_plain_text_passes_piece_by_piece() -> None:
-    run = _Run("hermes", ["Hello", " wor", "ld. 1 < 2", " and <b>x"])
+    run = Run("hermes", ["Hello", " wor", "ld. 1 < 2", " and <b>x"])
     assert [d.text for d in run.before_end if isinstance(d, TextDelta)] == ["Hello", " wor", "ld. 1 < 2", " and <b>x"]
 
 
 def test_a_call_is_announced_as_soon_as_its_name_is_there() -> None:
-    run = _Run("hermes", ['<tool_call>{"name": "f"'])
+    run = Run("hermes", ['<tool_call>{"name": "f"'])
     assert run.before_end == [CallOpened(0, "", "f")]
-    run = _Run("glm", ["<tool_call>f\n<arg_key>"])
+    run = Run("glm", ["<tool_call>f\n<arg_key>"])
     assert run.before_end == [CallOpened(0, "", "f")]
 
 
 def test_values_follow_the_types_of_the_tool() -> None:
     def read(**values: str) -> Any:
         tags = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in values.items())
-        return _Run("qwen3_coder", [f"<function=write>\n{tags}</function>"], specs=[_WRITE]).calls[0][1]
+        return Run("qwen3_coder", [f"<function=write>\n{tags}</function>"], specs=[WRITE]).calls[0][1]
 
     assert read(path="5", lines="5", tags='["a"]', other="5") == {"path": "5", "lines": 5, "tags": ["a"], "other": "5"}
     assert read(lines="five", tags="[") == {"lines": "five", "tags": "["}
@@ -399,25 +343,25 @@ def test_values_follow_the_types_of_the_tool() -> None:
 
 def test_without_tools_every_tagged_value_is_a_string() -> None:
     text = "<function=write><parameter=lines>5</parameter></function>"
-    assert _Run("qwen3_coder", [text]).calls == [("write", {"lines": "5"}, "whole")]
+    assert Run("qwen3_coder", [text]).calls == [("write", {"lines": "5"}, "whole")]
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "content_filter", "odd word"])
 def test_a_stopped_reply_leaves_an_open_call_cut_and_a_closed_one_whole(stop: str) -> None:
     closed = '<tool_call>{"name":"a","arguments":{"x":1}}</tool_call>'
-    run = _Run("hermes", [closed + '<tool_call>{"name":"b","arguments":{"y":1}'], stop=stop)
+    run = Run("hermes", [closed + '<tool_call>{"name":"b","arguments":{"y":1}'], stop=stop)
     assert [(c.name, c.status) for c in run.reply.tool_calls] == [("a", "whole"), ("b", "cut")]
 
 
 def test_bare_json_is_a_call_for_known_names_only_where_tools_are_known() -> None:
     text = '{"name": "Ada", "parameters": {}}'
-    assert _Run("llama", [text]).calls == [("Ada", {}, "whole")]
-    assert _Run("llama", [text], specs=[_WRITE]).reply.text == text
+    assert Run("llama", [text]).calls == [("Ada", {}, "whole")]
+    assert Run("llama", [text], specs=[WRITE]).reply.text == text
 
 
 def test_a_marker_that_was_text_is_counted() -> None:
-    assert _Run("hermes", ["<tool_call> x"]).reply.tolerances == {"marker_in_text": 1}
-    assert _Run("hermes", ['<tool_call>{"name":"a","arguments":"{}"}']).reply.tolerances == {"string_arguments": 1}
+    assert Run("hermes", ["<tool_call> x"]).reply.tolerances == {"marker_in_text": 1}
+    assert Run("hermes", ['<tool_call>{"name":"a","arguments":"{}"}']).reply.tolerances == {"string_arguments": 1}
 
 
 def test_each_state_has_a_way_back() -> None:
@@ -561,7 +505,7 @@ def test_given_back_text_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> N
         nonlocal fed
         fed = 0
         text = '<tool_call>{"a":"' * times + "\x01"
-        _Run("hermes", [text[i : i + 10] for i in range(0, len(text), 10)])
+        Run("hermes", [text[i : i + 10] for i in range(0, len(text), 10)])
         return fed
 
     assert cost(800) < 4.4 * cost(200)

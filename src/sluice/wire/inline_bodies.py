@@ -8,11 +8,12 @@ is a malformed call, so that the model is told; what the end of the reply cuts i
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import re
+from collections.abc import Callable, Generator
 from typing import Any
 
 from sluice.wire.inline_capture import Body, Capture, Ended, NotACall, blank, literal, named, nothing, peek, until
-from sluice.wire.inline_tags import GLM, QWEN, tagged_arguments
+from sluice.wire.inline_tags import GLM, QWEN, Tags, tagged_arguments
 from sluice.wire.json_scan import JsonScanner, Member
 from sluice.wire.json_values import strict_value
 
@@ -160,6 +161,7 @@ def function(cap: Capture) -> Body:
         if (yield from _arguments(cap, "</function>")):
             yield from blank(cap)
             yield from literal(cap, "</function>")
+            cap.keep()
     else:
         yield from tagged_arguments(cap, name, QWEN)
     yield from blank(cap)
@@ -281,3 +283,84 @@ def _deepseek_call(cap: Capture) -> Body:
         yield from literal(cap, "```")
         yield from blank(cap)
     yield from literal(cap, _CALL_END)
+    cap.keep()
+
+
+def dsml_calls(token: str) -> Callable[[Capture], Body]:
+    """`<…function_calls>` (or `tool_calls`) around invokes: DeepSeek V3.2 and later. `token` stands in each tag."""
+    invoke = _dsml_invokes(token)
+
+    def read(cap: Capture) -> Body:
+        yield from blank(cap)
+        if (yield from literal(cap, f'<{token}invoke name="')) is None:
+            raise NotACall
+        yield from invoke(cap)
+
+    return read
+
+
+def dsml_invoke(token: str) -> Callable[[Capture], Body]:
+    """The same without the outer mark."""
+    return _dsml_invokes(token)
+
+
+def _dsml_invokes(token: str) -> Callable[[Capture], Body]:
+    begin, ends = f'<{token}invoke name="', (f"</{token}function_calls>", f"</{token}tool_calls>")
+    parameter, over, end = f'<{token}parameter name="', f"</{token}parameter>", f"</{token}invoke>"
+    tags = Tags(parameter, '"', None, over, end, lines=False, says_string=True)
+
+    def read(cap: Capture) -> Body:
+        while True:
+            name = yield from named(cap)
+            if (yield from literal(cap, '">')) is None:
+                raise NotACall
+            if (yield from peek(cap)) == "{":
+                cap.open(name)
+                if (yield from _arguments(cap, end)):
+                    yield from blank(cap)
+                    yield from literal(cap, end)
+                    cap.keep()
+            else:
+                yield from tagged_arguments(cap, name, tags)
+            yield from blank(cap)
+            if (yield from literal(cap, begin, *ends)) != begin:
+                return
+            cap.keep()
+
+    return read
+
+
+_KIMI_CALL = "<|tool_call_begin|>"
+_KIMI_ARGUMENTS = "<|tool_call_argument_begin|>"
+_KIMI_END = "<|tool_call_end|>"
+_KIMI_ENDS = "<|tool_calls_section_end|>"
+_kimi_name = re.compile(r"(?:functions\.)?(.+?)(?::[0-9]+)?").fullmatch
+
+
+def kimi_calls(cap: Capture) -> Body:
+    """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`: Kimi K2."""
+    while True:
+        yield from blank(cap)
+        if (yield from literal(cap, _KIMI_CALL, _KIMI_ENDS)) != _KIMI_CALL:
+            return
+        yield from _kimi_call(cap)
+
+
+def kimi_call(cap: Capture) -> Body:
+    """The same without the outer mark."""
+    yield from _kimi_call(cap)
+    yield from kimi_calls(cap)
+
+
+def _kimi_call(cap: Capture) -> Body:
+    """`functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`; the number only counts the calls of a session."""
+    yield from blank(cap)
+    found = _kimi_name((yield from named(cap)))
+    yield from blank(cap)
+    if found is None or (yield from literal(cap, _KIMI_ARGUMENTS)) is None or (yield from peek(cap)) != "{":
+        raise NotACall
+    cap.open(found.group(1))
+    if (yield from _arguments(cap, _KIMI_END)):
+        yield from blank(cap)
+        yield from literal(cap, _KIMI_END)
+        cap.keep()

@@ -18,12 +18,13 @@ What is a marker:
 - A marker whose body is none comes out as the text it is, in order; so does one that the reply cuts before the call's name
   is known. After the name it is a call: `malformed` if broken, `cut` if the reply ends inside it.
 - JSON without a marker is a call only where the model has said nothing before it, and only if it holds a name, an object
-  of arguments and nothing else (where tools are known, the name of one).
+  of arguments and nothing else (where tools are known, the name of one). So is a list of Python calls.
 
 Where the forms are documented: Hermes function calling (NousResearch, "Hermes-Function-Calling"); the chat templates of
 Qwen2.5, Qwen3 and Qwen3-Coder; GLM-4.5's template and vLLM's issue 44326 for calls without arguments; Meta's
 "Llama 3.1 prompt format" (`<|python_tag|>`, `<function=…>`); Mistral's tokenizer notes for versions 3, 11 and 13; the
-templates of DeepSeek V3, R1 and V3.1.
+templates of DeepSeek V3, R1 and V3.1, and of V3.2 and V4 for the form with `DSML` (seen with one bar and with two on each
+side); Moonshot's guide to the tool calls of Kimi K2; for calls in Python see `inline_python`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from sluice.limits import KIB, Limits
 from sluice.values.calls import ToolSpec
 from sluice.values.deltas import Delta, TextDelta
 from sluice.wire import inline_bodies as bodies
+from sluice.wire import inline_python as python
 from sluice.wire.dialects.base import EventReader, ReplyState
 from sluice.wire.fences import Fences
 from sluice.wire.inline_capture import Body, Capture, Ended, NotACall, begun
@@ -69,10 +71,14 @@ NEXT: Mapping[tuple[State, str], State] = MappingProxyType(
 
 
 class InlineForm(msgspec.Struct, frozen=True):
-    """One way of writing calls: markers and the readers of what follows them; `bare` reads JSON without a marker."""
+    """One way of writing calls: markers and the readers of what follows them.
+
+    `bare` reads a call without a marker: at the beginning of what the model says, where it begins with `bare_start`.
+    """
 
     markers: Mapping[str, Reader]
     bare: Reader | None = None
+    bare_start: str = "{"
 
 
 INLINE_FORMS: Mapping[str, InlineForm] = MappingProxyType(
@@ -87,6 +93,21 @@ INLINE_FORMS: Mapping[str, InlineForm] = MappingProxyType(
         "deepseek": InlineForm(
             {"<｜tool▁calls▁begin｜>": bodies.deepseek_calls, "<｜tool▁call▁begin｜>": bodies.deepseek_call}
         ),
+        "deepseek_v32": InlineForm(
+            {
+                f"<{token}{tag}": made(token)
+                for token in ("｜DSML｜", "｜｜DSML｜｜")
+                for tag, made in (
+                    ("function_calls>", bodies.dsml_calls),
+                    ("tool_calls>", bodies.dsml_calls),
+                    ('invoke name="', bodies.dsml_invoke),
+                )
+            }
+        ),
+        "kimi_k2": InlineForm(
+            {"<|tool_calls_section_begin|>": bodies.kimi_calls, "<|tool_call_begin|>": bodies.kimi_call}
+        ),
+        "pythonic": InlineForm({"<|python_start|>": python.pythonic}, python.bare_pythonic, "["),
     }
 )
 """The forms by name. All of them take `<think>…</think>` as reasoning."""
@@ -161,7 +182,7 @@ class InlineCalls:
                 if cap.ended:
                     self._leave(start) if self._spoken else self._say(start, out)
                 return False
-            if self._form.bare is not None and cap.text[start] == "{":
+            if self._form.bare is not None and cap.text[start] == self._form.bare_start:
                 self._begin(self._form.bare, start)
                 return True
         else:

@@ -18,17 +18,31 @@ from sluice.wire.json_values import strict_value
 class Tags:
     """The tags of a form: what begins a key, what stands between it and its value, and what ends each."""
 
-    def __init__(self, key: str, key_end: str, value: str | None, value_end: str, end: str, *, lines: bool) -> None:
+    def __init__(
+        self,
+        key: str,
+        key_end: str,
+        value: str | None,
+        value_end: str,
+        end: str,
+        *,
+        lines: bool,
+        says_string: bool = False,
+    ) -> None:
         self.key = key
         self.key_end = key_end
         self.value = value
         self.value_end = value_end
         self.end = end
         self.lines = lines  # one line break on each side is no part of a value
+        self.says_string = says_string  # up to a `>` behind the key it may say whether the value is a string or JSON
 
 
 QWEN = Tags("<parameter=", ">", None, "</parameter>", "</function>", lines=True)
 GLM = Tags("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>", lines=False)
+
+
+_SAID = {'string="true"': frozenset({"string"}), 'string="false"': frozenset({"JSON"})}
 
 
 def tagged_arguments(cap: Capture, name: str, tags: Tags) -> Body:
@@ -65,6 +79,10 @@ def _tagged(cap: Capture, name: str, tags: Tags, first: bool) -> Generator[None,
     word = "".join(key).strip()
     cap.write(("{" if first else ", ") + json.dumps(word, ensure_ascii=False) + ": ")
     types = _types(cap.specs.get(name), word)
+    if tags.says_string:
+        said: list[str] = []
+        yield from until(cap, ">", said.append)
+        types = _SAID.get("".join(said).strip(), types)
     value = _Text(cap, lines=tags.lines, at_once=types <= {"string"})
     yield from until(cap, tags.value_end, value.add)
     value.end(types)
