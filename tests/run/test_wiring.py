@@ -193,3 +193,12 @@ def test_an_approval_is_for_the_folder_and_the_names_of_the_environment(
     assert asyncio.run(place(tmp_path / "b")) != first
     monkeypatch.setenv("LC_MESSAGES", "C")
     assert asyncio.run(place(tmp_path / "a")) != first
+
+
+def test_a_list_of_hosts_that_cannot_be_held_to_is_told(tmp_path: Path) -> None:
+    listed = {"allow_execution_tools": True, "allow_host": ("a.example",)}
+    settings = _mock(tmp_path, {"content": "x"}, sandbox="off", **listed)
+    told = [x.message for x in asyncio.run(_run(settings)) if isinstance(x, n.Warned)]
+    assert any("allow_host has no effect here" in line and "reach every host" in line for line in told)
+    for more in ({**listed, "allow_network": True, "sandbox": "off"}, {"allow_host": ("a.example",), "sandbox": "off"}):
+        assert not [x for x in asyncio.run(_run(_mock(tmp_path, {"content": "x"}, **more))) if isinstance(x, n.Warned)]

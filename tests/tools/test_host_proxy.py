@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,24 @@ def test_a_command_with_a_way_out_has_no_more_rights_than_one_without(tmp_path: 
     tries = "grep CapEff /proc/self/status; kill -0 %d 2>&1 | grep -c . ; touch /etc/x 2>&1 | grep -c Read-only"
     outs = {boxed(tmp_path, tries % os.getpid(), *hosts)[1] for hosts in ((), ("a.example",))}
     assert outs == {"CapEff:\t0000000000000000\n1\n1\n"}
+
+
+def test_a_name_service_that_is_stuck_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+
+    def stuck(*words: Any, **more: Any) -> Any:
+        free.wait(30)
+        return []
+
+    monkeypatch.setattr(host_proxy, "LOOK_UP_SECONDS", 0.1)
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+
+    @go("a.example")
+    async def _(ask: Inside, server: Server) -> None:
+        assert (await ask(tunnel(443, "a.example")))[0].startswith(b"HTTP/1.1 502")
+
+    waiting = [thread for thread in threading.enumerate() if thread.name == "look-up"]
+    assert waiting  # the loop has ended all the same
+    free.set()
+    for thread in waiting:
+        thread.join(10)

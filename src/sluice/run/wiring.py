@@ -114,7 +114,7 @@ async def open_agent(
             in_front=lambda: jobs.in_front,
             to_background=jobs.to_background,
             sandbox=sandbox_in_force(settings, policy),
-            news=[*news, *instructions.told(), *unpriced(settings, side["model"])],
+            news=[*news, *instructions.told(), *unpriced(settings, side["model"]), *unlisted(settings, policy)],
             place=lambda: place_digest(settings.workspace, environment()),
         )
         talk = Talk(text, store, await store.sent(), parts.provider)
@@ -161,6 +161,14 @@ def unpriced(settings: Settings, model: ModelEntry) -> list[str]:
         f"no price is known for {settings.model} here, so max_cost holds only if the server reports costs; "
         "set price_input and price_output (US dollars for a million tokens)"
     ]
+
+
+def unlisted(settings: Settings, policy: Policy) -> list[str]:
+    """A line for whoever listed hosts where a list cannot be held to: in every sandbox but bubblewrap."""
+    found = sandbox_in_force(settings, policy) if settings.allow_host and not settings.allow_network else ""
+    if not found or found.startswith("bubblewrap"):
+        return []
+    return [f"allow_host has no effect here, since it needs bubblewrap; what commands run in: {found}"]
 
 
 def make_transport(settings: Settings) -> Transport:

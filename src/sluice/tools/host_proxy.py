@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from sluice.tools.allowed_hosts import Host, all_public, literal
@@ -68,7 +69,7 @@ class HostProxy:
                 try:
                     async with asyncio.timeout(LOOK_UP_SECONDS):
                         found = tuple(dict.fromkeys(await self._look_up(name)))
-                except (OSError, UnicodeError):
+                except OSError:  # a timeout is one, too
                     raise RefusedError(502, f"{name} has no address here") from None
                 if not all_public(found):
                     raise RefusedError(403, f"{name} leads to an address that is not of the internet")
@@ -203,9 +204,31 @@ class _Idle:
 
 
 async def _look_up(name: str) -> Sequence[str]:
+    """Asks the system, in a thread that nobody waits for: a name service that is stuck must not hold up our own end."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
+    answer: asyncio.Future[Sequence[str]] = loop.create_future()
+
+    def settle(found: Sequence[str] | OSError) -> None:
+        if answer.done():
+            return  # given up
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def ask() -> None:
+        found: Sequence[str] | OSError
+        try:
+            found = [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+        except OSError as error:
+            found = error
+        except UnicodeError:
+            found = OSError("no name for a name service")
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=ask, name="look-up", daemon=True).start()
+    return await answer
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:

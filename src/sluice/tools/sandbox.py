@@ -35,10 +35,15 @@ _TRY_SECONDS = 10.0  # for the first try of a sandbox; a busy machine has been s
 _HOSTS_SHOWN = 8
 _MESSAGE_BYTES = 400  # shown of what bubblewrap said
 
-HOW_TO_ALLOW = (
+_HOW_ON_LINUX = (
     "install bubblewrap or use a kernel with Landlock (`sluice doctor` shows what this machine gives); "
     "or let commands run without a sandbox: --allow-unsandboxed"
 )
+_HOW_ELSEWHERE = (
+    "Sluice has a sandbox on Linux only, so run it there, in a virtual machine or a container; "
+    "or let commands run without a sandbox: --allow-unsandboxed"
+)
+HOW_TO_ALLOW = _HOW_ON_LINUX if sys.platform.startswith("linux") else _HOW_ELSEWHERE
 
 
 class SandboxError(SluiceError):
@@ -114,14 +119,14 @@ class Sandbox:
         if self.kind == "none":
             return "none can be had on this machine, so commands are refused"
         if self.kind == "off":
-            return "no sandbox: commands can do what the user can"
+            return "no sandbox: commands can do what the user can, and reach every host"
         name = "bubblewrap" if self.kind == "bubblewrap" else "Landlock (files of git are not protected)"
         if self._network == "all":
             return f"{name}, with the network"
         if self._network == "door" and self.kind == "bubblewrap":
             more = f" and {len(self._hosts) - _HOSTS_SHOWN} more" if len(self._hosts) > _HOSTS_SHOWN else ""
             return f"{name}, network: {', '.join(map(str, self._hosts[:_HOSTS_SHOWN]))}{more}"
-        return f"{name}, no network"
+        return f"{name}, no network" + (" (a list of hosts needs bubblewrap)" if self._network == "door" else "")
 
     async def run(
         self,
