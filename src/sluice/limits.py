@@ -37,6 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     # -- the loop: how far one run may go
     max_turns: int = 20  # model replies in a run
+    max_continuations: int = 2  # turns in a row that go on with an answer cut at its length; 0: it ends the run
     max_tool_calls_per_turn: int = 8  # calls in one reply
     max_total_tool_calls: int = 50  # calls in a run
     max_tool_output_bytes: int = 16 * KIB  # bytes of one result shown to the model

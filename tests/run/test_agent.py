@@ -203,7 +203,8 @@ def test_an_approver_that_breaks_or_does_not_say_true_is_a_no(answer: Any) -> No
         ({"max_stream_bytes": 2000}, [[event({"content": "x" * 500})] * 9], "limit:stream_bytes"),
         ({"max_event_bytes": 100}, [[b"data: " + b"x" * 2_000_000]], "limit:event_bytes"),
         ({"max_context_bytes": 200}, [], "limit:context"),
-        ({}, [text("half an ans", "length")], "limit:max_output_tokens".replace("max_", "")),
+        ({"max_continuations": 0}, [text("half an ans", "length")], "limit:output_tokens"),
+        ({}, [text("half an ans", "length")] * 3, "limit:output_tokens"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

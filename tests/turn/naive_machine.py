@@ -70,7 +70,7 @@ class Naive:
                 return fact
 
     def turns(self):
-        breaks = 0
+        breaks = goes_on = 0
         asked = 0
         turn = 0
         while True:
@@ -134,7 +134,7 @@ class Naive:
                 self.stopping = True
                 yield from self.give_up(records)
                 return "cancelled"
-            outcome = None
+            outcome, longer = None, False
             if broken:
                 if getattr(answer, "code", None) == "context_overflow" and answer.partial is None:
                     outcome = "limit:context"
@@ -149,6 +149,18 @@ class Naive:
                     "refusal": "failed",
                     "pause": None,
                 }.get(answer.reply.stop_reason, "completed")
+                text = answer.reply.text
+                longer = (
+                    outcome == "limit:output_tokens"
+                    and text.strip() != ""
+                    and turn < self.limits.max_turns
+                    and goes_on < self.limits.max_continuations
+                    and not self.says_it_again(text)
+                )
+                outcome = None if longer else outcome
+            if broken and goes_on and answer.partial is None and outcome in ("provider_error", "incomplete"):
+                outcome = "limit:output_tokens"
+            goes_on = goes_on + 1 if longer else 0
             self.decided = outcome
             ended = yield from self.calls(records, asked)
             if outcome or ended:
@@ -157,6 +169,16 @@ class Naive:
                 return "blocked"
             if self.going_round():
                 return "loop"
+
+    def says_it_again(self, text: str) -> bool:
+        """The end of a text is one piece, at least eight times, over at least 400 characters."""
+        end = text[-4096:].rstrip()
+        return any(
+            end.endswith(end[-size:] * times)
+            for size in range(1, len(end) // 8 + 1)
+            for times in [max(8, -(-400 // size))]
+            if size * times <= len(end)
+        )
 
     def poor(self) -> str:
         tokens, dollars = sum(t for t, _ in self.bills), sum(c for _, c in self.bills if c)

@@ -8,7 +8,7 @@ from turn_world import RUN, World, blocked, broke, call, digest_of, fine, reply,
 from sluice.errors import InternalError
 from sluice.limits import Limits
 from sluice.turn import facts as f
-from sluice.turn.machine import GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE, Machine
+from sluice.turn.machine import CONTINUE_NOTE, GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE, Machine
 from sluice.values.calls import CallKey
 from sluice.values.messages import Reasoning, Reply, Usage
 from sluice.values.results import ToolResult
@@ -63,7 +63,8 @@ def test_a_run_with_one_call_goes_through_every_stage_in_order() -> None:
         (reply(text="hi"), "completed", ""),
         (reply(text="hi", stop="a word of the provider"), "completed", ""),
         (Reply(text="hi", stop_reason=None), "completed", ""),
-        (reply(text="hi", stop="max_tokens"), "limit:output_tokens", "length limit"),
+        (reply(text=" ", stop="max_tokens"), "limit:output_tokens", "length limit"),
+        (reply(text="and so on, " * 200, stop="max_tokens"), "limit:output_tokens", "repeats itself"),
         (reply(text="hi", stop="content_filter"), "failed", "content filter"),
         (reply(text="no", stop="refusal"), "failed", "refused"),
         (Reply(refusal="I cannot", stop_reason="end_turn"), "failed", "refused"),
@@ -503,6 +504,52 @@ def test_other_failures_have_their_own_outcome(kind, bound, outcome) -> None:
     world = started()
     world.answer(f.CallModel, lambda c: f.ModelFailed(at=0, turn=1, kind=kind, message="why", bound=bound))
     assert world.drive().outcome == outcome
+
+
+CUT = reply(text="half of", stop="max_tokens")
+
+
+def _until_next_turn(world, one):
+    world.answer(f.CallModel, lambda c: f.Replied(at=0, turn=c.turn, reply=one))
+    return world.until(f.Prepare).notes
+
+
+def test_an_answer_cut_at_its_length_is_continued_as_often_as_the_bound_says() -> None:
+    world = started(limits=Limits(max_continuations=2))
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    world.answer(f.CallModel, lambda c: f.Replied(at=0, turn=c.turn, reply=CUT))
+    assert world.drive().outcome == "limit:output_tokens"
+    assert world.machine.turns == 3
+
+
+def test_a_whole_reply_between_begins_the_count_anew() -> None:
+    world = started(limits=Limits(max_continuations=1))
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    assert _until_next_turn(world, reply(text="x", stop="pause")) == ()
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    world.answer(f.CallModel, lambda c: f.Replied(at=0, turn=c.turn, reply=reply(text="the rest")))
+    assert world.drive().outcome == "completed"
+
+
+@pytest.mark.parametrize("limits", [Limits(max_continuations=0), Limits(max_turns=1)])
+def test_without_a_turn_for_it_a_cut_answer_ends_the_run_by_its_name(limits) -> None:
+    world = started(limits=limits)
+    world.answer(f.CallModel, lambda c: f.Replied(at=0, turn=c.turn, reply=CUT))
+    assert world.drive().outcome == "limit:output_tokens"
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [("status", "limit:output_tokens"), ("incomplete", "limit:output_tokens"), ("aborted", "cancelled")],
+)
+def test_a_continuation_that_fails_leaves_the_cut_answer_and_says_so(kind, outcome) -> None:
+    world = started()
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    world.answer(f.CallModel, lambda c: f.ModelFailed(at=0, turn=c.turn, kind=kind, message="HTTP 500"))
+    finish = world.drive()
+    assert finish.outcome == outcome
+    assert "HTTP 500" in finish.message
 
 
 @pytest.mark.parametrize("kind", ["incomplete", "broken", "idle_timeout"])

@@ -206,6 +206,18 @@ def test_a_long_diff_is_cut_and_says_so() -> None:
     assert "… 5 more lines" in err
 
 
+def test_a_text_that_is_continued_is_one_text() -> None:
+    out, _err = shown(
+        TurnStarted(run="r", turn=1),
+        TextNotice(turn=1, text="One, t"),
+        TurnStarted(run="r", turn=2, continues=True),
+        TextNotice(turn=2, text="\nwo."),
+        TurnStarted(run="r", turn=3),
+        TextNotice(turn=3, text="\nNext."),
+    )
+    assert out == "One, t\nwo.\nNext.\n"
+
+
 def test_waits_warnings_errors_and_shrinking_are_said() -> None:
     _out, err = shown(
         Waiting(turn=1, attempt=1, seconds=1.5, reason="HTTP 429"),

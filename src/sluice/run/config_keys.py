@@ -47,6 +47,7 @@ MAX_WHOLE = 2**53  # no count, size or seed beyond what JSON carries exactly
 
 _ZERO_IS_FINE = frozenset(
     {
+        "max_continuations",
         "max_tool_calls_per_turn",
         "max_total_tool_calls",
         "max_retry_after_seconds",

@@ -36,6 +36,7 @@ class ModelTurns:
         self.cost: float | None = None  # US dollars of the run so far; `None` as soon as a part of it is unknown
         self._unpriced = False
         self.last_text = ""
+        self._goes_on = False  # the last reply was an answer that was cut at its length
         self.last_id = ""
 
     async def prepare(self, command: f.Prepare) -> None:
@@ -120,7 +121,7 @@ class ModelTurns:
         assert request is not None
         await parts.store.reply_began(scope.run, turn)
         if not again:
-            await scope.emit(n.TurnStarted(run=scope.run, turn=turn))
+            await scope.emit(n.TurnStarted(run=scope.run, turn=turn, continues=self._goes_on))
         keep = functools.partial(parts.store.delta, scope.run)
         specs = parts.executor.specs()
         watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep, specs=specs, clock=parts.clock)
@@ -213,7 +214,11 @@ class ModelTurns:
         message = msgspec.structs.replace(
             reply.message(), provider=scope.parts.provider, model=reply.model or scope.parts.options.model
         )
-        self.last_text = reply.text or reply.refusal
+        self.last_text = (self.last_text if self._goes_on else "") + (reply.text or reply.refusal)
+        # Where a turn follows this one, it goes on with this text.
+        self._goes_on = (
+            whole and reply.stop_reason == "max_tokens" and not reply.tool_calls and bool(reply.text.strip())
+        )
         specs = scope.parts.executor.specs()
         self.last_id = await scope.keep(message)
         self._arrived(turn, reply.tool_calls)

@@ -46,11 +46,16 @@ from sluice.values.results import ToolResult
 _R, _F = RunState, RunEvent
 
 _NO_END_IN_SIGHT = frozenset({_R.PREPARING, _R.SUMMARISING, _R.CALLING, _R.ACTING})
+_UNANSWERED = frozenset({outcomes.PROVIDER_ERROR, outcomes.INCOMPLETE})
 _BROKEN_OFF = frozenset({"incomplete", "broken", "idle_timeout", "total_timeout"})
 
 GO_ON_NOTE = (
     "Your last reply broke off before its end, and no call of it was run. "
     "Go on from where it stopped; do not repeat what is there."
+)
+CONTINUE_NOTE = (
+    "Your last reply was cut at its length limit. Go on exactly where it stopped, "
+    "without a word about it and without repeating what is there."
 )
 LOOP_NOTE = (
     "You have made the same call with the same result again and again. One time more ends the run. "
@@ -94,6 +99,7 @@ class Machine:
         self._calls: Calls | None = None
         self._cut_reply = False  # the reply in hand broke off
         self._breaks = 0  # replies in a row that broke off
+        self._continued = 0  # turns in a row that went on with an answer that was cut at its length
         self._notes: tuple[str, ...] = ()  # for the next Prepare
         self._cap = 0  # bytes that the shrinking which is out is to reach
         self._overflowed = False  # the request of this turn was too long for the model, and is asked again
@@ -243,7 +249,17 @@ class Machine:
         end = None if reply.tool_calls else _with_words(_end_of_reply(reply, repeated), reply.stop_words)
         if is_answer(reply):
             self._loops.answered()
+        goes_on = end is not None and not repeated and self._may_continue(reply)
+        self._continued = self._continued + 1 if goes_on else 0
+        if goes_on:
+            end, self._notes = None, (CONTINUE_NOTE,)
         return self._take_up(reply, reply.stop_reason, end, fact.at, fact.healed)
+
+    def _may_continue(self, reply: Reply) -> bool:
+        """Whether a reply is an answer cut at its length that a further turn may go on with."""
+        if reply.stop_reason != "max_tokens" or not reply.text.strip() or self.turn >= self.limits.max_turns:
+            return False
+        return self._continued < self.limits.max_continuations
 
     def _model_failed(self, fact: ModelFailed) -> list[Command]:
         self._expect(_F.MODEL_FAILED, fact.turn)
@@ -267,6 +283,10 @@ class Machine:
             end = (outcomes.INCOMPLETE, fact.message)
         else:
             self._notes = (GO_ON_NOTE,)
+        if self._continued and partial is None and end is not None and end[0] in _UNANSWERED:
+            cut = outcomes.limit("max_output_tokens")  # what stands is an answer that was cut
+            end = (cut, f"the answer was cut at its length limit, and going on with it failed: {fact.message}")
+        self._continued = 0
         stop = "aborted" if fact.kind == "aborted" else answers.BROKEN
         return self._take_up(partial or Reply(), stop, end, fact.at)
 

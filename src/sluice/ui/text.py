@@ -77,8 +77,10 @@ class TextFace:
             case RunStarted():
                 self._run_started(notice)
             case TurnStarted():
-                self._end_out_line()  # the reply before it may have broken inside a line
-                self._turn_said = self._turn_text = False
+                if not notice.continues:
+                    self._end_out_line()  # the reply before it may have broken inside a line
+                self._turn_said = False
+                self._turn_text = notice.continues
                 self._intents.clear()
             case CallIntent():
                 verb = "writing" if notice.category == "mutating" else f"asking for {notice.tool}"

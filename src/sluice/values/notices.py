@@ -33,10 +33,14 @@ class RunStarted(_Notice, frozen=True, tag="run_started", kw_only=True):
 
 
 class TurnStarted(_Notice, frozen=True, tag="turn_started", kw_only=True):
-    """The model is asked for its reply number `turn` (from 1)."""
+    """The model is asked for its reply number `turn` (from 1).
+
+    With `continues` it goes on with the text of the reply before it, which was cut at its length.
+    """
 
     run: str
     turn: int
+    continues: bool = False
 
 
 class TextNotice(_Notice, frozen=True, tag="text", kw_only=True):
@@ -224,7 +228,8 @@ class RunFinished(_Notice, frozen=True, tag="run_finished", kw_only=True):
     """The end of a run, exactly once and last. `outcome` is `completed`, `failed`, `incomplete`,
     `provider_error`, `limit:<name>`, `loop`, `blocked`, `cancelled` or `terminated`, and `exit_code` goes with it.
 
-    `text` is the last reply's text. `saved` is false when the last store failed, and `unsaved` then says what is lost.
+    `text` is the last reply's text, joined with that of the replies that it continues. `saved` is false when the last
+    store failed, and `unsaved` then says what is lost.
     `extra` may hold `session` (its id) and `unsent` (texts given during the run that the model never got).
     """
 
