@@ -289,6 +289,9 @@ def test_a_key_is_needed_and_may_stand_in_its_variable(tmp_path: Path, monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     assert Agent(tmp_path, model="openai:gpt-5")._settings()[0].api_key == "sk-x"
     assert Agent(tmp_path, model="anthropic:claude")._settings()[0].api_key is None
+    assert Agent(settings=Settings(model="openai:gpt-5"))._settings()[0].api_key == "sk-x"
+    assert Agent(settings=Settings(model="gemini:x"))._settings()[0].api_key is None
+    assert Agent(settings=Settings(api_key_file="/k"))._settings()[0].api_key is None
     monkeypatch.setenv("SLUICE_MODEL", "other")  # a program does not depend on who runs it
     monkeypatch.setenv("SLUICE_ALLOW_MUTATING_TOOLS", "1")
     settings = Agent(tmp_path)._settings()[0]

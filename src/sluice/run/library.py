@@ -159,7 +159,7 @@ class Agent:
         news: list[str] = []
         if self._base is not None:
             given = {name: value for name, value in self._given.items() if value is not None}
-            settings = msgspec.structs.replace(self._base, **given)
+            settings = _with_variable(msgspec.structs.replace(self._base, **given))
         else:
             flags = {**self._given, **_changed(self._limits)}
             variables = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
@@ -258,6 +258,14 @@ def _given(
         "api_key": api_key,
         "session_store": None if session_store is None else os.fspath(session_store),
     }
+
+
+def _with_variable(settings: Settings) -> Settings:
+    """The settings, with the key of a variable if they name no way to one."""
+    if settings.api_key or settings.api_key_file or settings.key_command:
+        return settings
+    found = (os.environ.get(name, "").strip() for name in ("SLUICE_API_KEY", *settings.route().key_env))
+    return msgspec.structs.replace(settings, api_key=next(filter(None, found), None))
 
 
 def _changed(limits: Limits | None) -> dict[str, Any]:
