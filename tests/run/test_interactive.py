@@ -16,7 +16,15 @@ from run_world import DONE, FakeTransport, Gate, event, text
 from sluice.errors import ConfigurationError
 from sluice.run.config import Settings
 from sluice.run.event_stream import MOST_WAITING
-from sluice.run.interaction import ApprovalSettled, ApprovalWanted, PromptBegan, QueueChanged, Queued, SessionOpened
+from sluice.run.interaction import (
+    ApprovalSettled,
+    ApprovalWanted,
+    PromptBegan,
+    QueueChanged,
+    Queued,
+    SessionOpened,
+    Situation,
+)
 from sluice.run.interactive import open_interaction
 from sluice.testing.scripted_model import asks
 from sluice.values import notices as n
@@ -187,20 +195,26 @@ def test_steering_with_no_run_is_a_prompt(tmp_path: Path) -> None:
 # -- the end
 
 
-@pytest.mark.parametrize("where", ["idle", "waiting", "streaming", "asking", "steered", "unread"])
+@pytest.mark.parametrize("where", ["idle", "waiting", "streaming", "asking", "steered", "commanding"])
 def test_closing_at_any_time_leaves_nothing(tmp_path: Path, where: str) -> None:
     async def work() -> None:
         gate = Gate()
         transport: Any = FakeTransport([[*text("half", finish=None), gate]])
-        if where == "asking":
-            transport = None
         replies = [asks("write_file_safe", path="a.txt", content="x")]
-        async with at_desk(tmp_path, *replies, transport=transport) as desk:
+        more: dict[str, Any] = {}
+        if where == "commanding":
+            replies = [asks("bash_execute_safe", command="sleep 1000")]
+            more = {"allow_execution_tools": True, "sandbox": "off"}
+        if where in ("asking", "commanding"):
+            transport = None
+        async with at_desk(tmp_path, *replies, transport=transport, **more) as desk:
             ask = desk.interaction
             if where != "idle":
                 ask.submit("go")
             if where == "asking":
                 await desk.until(ApprovalWanted)
+            elif where == "commanding":
+                await desk.until(Situation, lambda event: event.job)
             elif where not in ("idle", "waiting"):
                 await gate.reached.wait()
             if where == "steered":
@@ -229,7 +243,7 @@ def test_a_face_that_reads_nothing_holds_a_run_up_and_not_its_end(tmp_path: Path
         transport = FakeTransport([words])
         async with open_interaction(set_up, escaped=ESCAPED, transport=transport) as ask:
             ask.submit("go")
-            for _ in range(20_000):
+            for _ in range(10_000):
                 await asyncio.sleep(0)
             assert transport.open == 1, "it waits for the reader"
             await ask.close()
