@@ -66,6 +66,9 @@ GUARDS = {
     "die with parent": (TOOLS + "bubblewrap.py", '"--unshare-pid", "--die-with-parent"', '"--unshare-pid"', "sigkill"),
     "term for the command": (TOOLS + "process_tree.py", "if _name(pid) != _KEEPER:", "if True:", "clean_up"),
     "count of jobs": (TOOLS + "jobs.py", "if running >= self._limits.max_jobs:", "if False:", "so_many"),
+    "a moved command's life": (TOOLS + "jobs.py", "            if not job.moved.is_set():\n", "            if True:\n", "moved"),
+    "no job left in front": (TOOLS + "jobs.py", "                await job.stop()\n            for wait", "                pass\n            for wait", "itself_cancelled"),
+    "places for a moved command": (TOOLS + "jobs.py", "if running and not self._full() else None", "if running else None", "nothing_is_moved"),
     "bound of a job's output": (TOOLS + "jobs.py", "del self._kept[: -self._max_output_bytes]", "pass", "lost_is_told"),
 }  # fmt: skip
 
