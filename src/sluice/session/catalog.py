@@ -54,7 +54,9 @@ def listed(
     ).fetchall()
     for id, of, created, parent, started, runs, messages, outcome in found:
         pending = connection.execute(
-            "SELECT a.tool FROM approval a JOIN run r ON r.id = a.run WHERE r.session = ? AND a.granted IS NULL", (id,)
+            "SELECT a.tool FROM approval a JOIN run r ON r.id = a.run WHERE r.session = ? AND a.granted IS NULL "
+            "AND r.number = (SELECT max(number) FROM run WHERE session = r.session)",
+            (id,),
         ).fetchall()
         yield Listed(
             id=id,

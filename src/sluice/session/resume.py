@@ -20,7 +20,10 @@ from sluice.values.results import ToolResult
 
 UNKNOWN = "[unknown_outcome] The process ended while this call ran: it may have done all, some or nothing of its work."
 NOT_STARTED = "[not_started] The process ended before this call was started: nothing of it was done."
-PENDING = "[not_started] The process ended while a person was asked about this call: nothing of it was done."
+PENDING = (
+    "[not_started] The process ended while a person was asked about this call: nothing of it was done. "
+    "Ask for it again if it is still wanted; the person is then asked again."
+)
 INTERRUPTED = rows.INTERRUPTED
 _NEAR_THE_END = 100  # messages: more than the results of one reply, which holds at most 32 calls
 
