@@ -13,6 +13,7 @@ import msgspec
 
 from sluice.errors import SluiceError
 from sluice.limits import DEFAULT_LIMITS
+from sluice.tools.allowed_hosts import Host
 from sluice.tools.bubblewrap import bounds_processes, find_bubblewrap
 from sluice.tools.keeper import landlock_version
 from sluice.tools.process import environment
@@ -21,6 +22,11 @@ from sluice.tools.tree_watch import TreeWatch
 
 _SECONDS = 20.0
 _A_SETTING = "/proc/sys/vm/swappiness"  # is written with the value that it has
+# Asks the proxy that a command is given for a tunnel; succeeds if there is one.
+_ASK = (
+    "p=${{https_proxy##*/}}; exec 3<>/dev/tcp/${{p/:/\\/}}; printf 'CONNECT 127.0.0.1:{} HTTP/1.1\\r\\n\\r\\n' >&3; "
+    "read -r -t 10 line <&3; [[ $line == *' 200 '* ]]"
+)
 _NO_SHELL = 127
 _SHELL = "/bin/bash"  # without it nothing can be tried: no other shell opens a connection
 
@@ -92,7 +98,23 @@ async def _try_all(kind: Kind, folder: Path) -> tuple[Protection, ...]:
             ]
         finally:
             box.close()
+        if kind == "bubblewrap":
+            found.append(await _a_list_of_hosts(work, port))
     return (*found, *_limits(kind))
+
+
+async def _a_list_of_hosts(work: Path, port: int) -> Protection:
+    """Whether a listed host is reached and no other: a port of this machine is listed, and another one asked for too."""
+    box = Sandbox(str(work), kind="bubblewrap", hosts=[Host("127.0.0.1", port)])
+    try:
+        answers = [await _succeeds(box, work, _ASK.format(asked)) for asked in (port, port - 1)]
+        direct = await _succeeds(box, work, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+    finally:
+        box.close()
+    tried = (*answers, direct)
+    return Protection(
+        "a list of hosts is held to (--allow-host)", None if None in tried else tried == (True, False, False)
+    )
 
 
 def _limits(kind: Kind) -> Sequence[Protection]:
