@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program_world import KEY, asks, finish, says, sluice, start
+from program_world import KEY, asks, finish, says, sluice, start, validator
 
 from sluice.testing.replay_server import ReplayServer
 
@@ -75,7 +75,22 @@ def test_json_is_one_object_at_the_end(work: Path) -> None:
     with ReplayServer(_edit()) as server:
         shown = _run(server, work, "--output", "json")
     found = json.loads(shown.out)
+    validator("json").validate(found)
     assert (found["outcome"], [c["result"]["status"] for c in found["calls"]]) == ("completed", ["ok", "blocked"])
+
+
+def test_a_picture_and_more_words_reach_the_model_and_the_picture_is_no_context(work: Path) -> None:
+    (work / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 500_000)
+    with ReplayServer([says("a cat")]) as server:
+        flags = ["--image", str(work / "a.png"), "--append-system-prompt", "Be brief.", "--reasoning-effort", "low"]
+        shown = _run(server, work, *flags)
+        body = json.loads(server.requests[0].body)
+    assert (shown.code, shown.out) == (0, "a cat\n")
+    assert body["messages"][0]["content"].endswith("\n\nBe brief.\n")
+    assert body["messages"][1]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert body["reasoning_effort"] == "low"
+    exported = sluice("sessions", "show", "-w", str(work), cwd=work)
+    assert "[image/png]" in exported.out
 
 
 @pytest.mark.parametrize("form", FORMS)
