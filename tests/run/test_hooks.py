@@ -189,6 +189,16 @@ def test_prepare_turn_adds_to_one_request_only_and_stores_nothing() -> None:
     assert "raining" not in str(world.talk.messages)
 
 
+def test_what_prepare_turn_adds_is_marked_as_the_hosts_word() -> None:
+    class Once(Hooks):
+        async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+            return (UserMessage("it is raining"),)
+
+    world = World(text("ok"), hooks=Once())
+    world.run()
+    assert world.talk.extra == (UserMessage("it is raining", origin="host"),)
+
+
 def test_what_prepare_turn_adds_counts_for_the_context() -> None:
     class Loud(Hooks):
         async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:

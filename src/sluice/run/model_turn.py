@@ -15,7 +15,7 @@ from sluice.run.tool_calls import healed_calls
 from sluice.run.watching import TurnWatcher
 from sluice.turn import facts as f
 from sluice.values import notices as n
-from sluice.values.messages import AssistantMessage, Reply, ToolCall, Usage, UserMessage, plain_text
+from sluice.values.messages import AssistantMessage, Message, Reply, ToolCall, Usage, UserMessage, plain_text
 from sluice.values.requests import Request
 
 
@@ -50,7 +50,8 @@ class ModelTurns:
         for note in command.notes:
             await scope.keep(UserMessage(note, origin="host"))
         await self._give_steering(command.turn)
-        scope.talk.extra = tuple(await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages)))
+        added = await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages))
+        scope.talk.extra = tuple(_as_hosts(message) for message in added)
         size = self._make_request()
         scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
 
@@ -248,3 +249,8 @@ class ModelTurns:
             )
         )
         return message, tokens, cost
+
+
+def _as_hosts(message: Message) -> Message:
+    """What a hook adds is the host's word and not the user's (L6)."""
+    return msgspec.structs.replace(message, origin="host") if isinstance(message, UserMessage) else message
