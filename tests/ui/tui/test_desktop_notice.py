@@ -1,0 +1,28 @@
+"""A notice is written only where the terminal is known, and never holds anything but words."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.ui.tui.desktop_notice import notice_sequence
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "\x1b]9;hi\x1b\\"),
+        ({"TERM": "xterm-ghostty", "TERM_PROGRAM": "ghostty"}, "\x1b]9;hi\x1b\\"),
+        ({"TERM": "xterm-kitty"}, "\x1b]9;hi\x1b\\"),
+        ({"TERM": "foot"}, "\x1b]777;notify;Sluice;hi\x1b\\"),
+        ({"TERM": "xterm-256color"}, ""),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux"}, ""),
+        ({"TERM": "xterm-kitty", "TMUX": "/tmp/x"}, ""),
+        ({}, ""),
+    ],
+)
+def test_by_terminal(environment: dict[str, str], expected: str) -> None:
+    assert notice_sequence("hi", environment) == expected
+
+
+def test_words_cannot_break_out() -> None:
+    assert notice_sequence("a\x1b\\b;c\x07", {"TERM": "foot"}) == "\x1b]777;notify;Sluice;a\\bc\x1b\\"
