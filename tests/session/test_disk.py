@@ -196,3 +196,30 @@ def test_no_damage_gets_past_a_plain_word(data: st.DataObject, tmp_path_factory:
 def _look(path: Path) -> None:
     with reading(path) as connection:
         check(connection, path)
+
+
+def test_a_store_that_was_only_just_made_reads_as_one_without_sessions(tmp_path: Path) -> None:
+    """Whoever made it died before its first row: that is no database of another program."""
+    path = tmp_path / "s.db"
+    path.touch(0o600)
+    with reading(path) as connection:
+        assert connection.execute("SELECT count(*) FROM session").fetchone() == (0,)
+    assert path.read_bytes() == b""
+
+
+def test_what_a_dead_writer_began_is_taken_back_before_reading(tmp_path: Path) -> None:
+    """A rollback journal that a death left behind does not make the store unreadable."""
+    path, dead = tmp_path / "s.db", tmp_path / "dead.db"
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        migrate(connection)
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        for number in range(200):
+            connection.execute("INSERT INTO session VALUES (?, 'p', 0, NULL, 0)", (f"{number}{'x' * 900}",))
+        for ending in ("", "-journal"):
+            Path(f"{dead}{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
+        connection.execute("ROLLBACK")
+    connection.close()
+    assert Path(f"{dead}-journal").stat().st_size
+    with reading(dead) as connection:
+        assert connection.execute("SELECT count(*) FROM session").fetchone() == (0,)

@@ -19,7 +19,13 @@ from sluice.session.resume import NOT_STARTED, UNKNOWN
 from sluice.session.store import SqliteStore
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
 from sluice.values.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from sluice.values.results import ResultStatus
 
+_WORDS: dict[str, tuple[str, ResultStatus]] = {  # what recovery says of a call, by how far it had come
+    "idle": (NOT_STARTED, "skipped"),
+    "started": (UNKNOWN, "unknown_outcome"),
+    "ended": ("[ok] seen", "ok"),
+}
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
@@ -131,10 +137,10 @@ class StoreModel(RuleBasedStateMachine):
         self.store = self._open("continue")
         if self.text:
             self.told.append(AssistantMessage(content=self.text, stop_reason="aborted"))
-        words = {"idle": NOT_STARTED, "started": UNKNOWN, "ended": "[ok] seen"}[self.state]
+        words, status = _WORDS[self.state]
         for id in self.calls:
-            self.told.append(ToolMessage(id, "look", words, words.startswith("[ok]")))
-            words = NOT_STARTED
+            self.told.append(ToolMessage(id, "look", words, status == "ok", status=status))
+            words, status = _WORDS["idle"]
         self.run, self.text, self.calls, self.state = "", None, [], "idle"
 
     @invariant()

@@ -10,21 +10,66 @@ import sys
 import pytest
 
 from sluice.testing import faults
-from sluice.testing.fault_agent import append
+from sluice.testing.fault_agent import FAULTY, append
 from sluice.testing.fault_disk import damage
+from sluice.testing.fault_forms import transcripts
 from sluice.testing.fault_provider import Provider, in_order, unpaired
+from sluice.testing.fault_strace import failing, missing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
+needs_strace = pytest.mark.skipif(bool(missing()), reason=f"faults at system calls were not tried: {missing()}")
 
 
 @pytest.mark.timeout(170)
 def test_sessions_survive_what_the_driver_does_to_them() -> None:
-    figures = faults.drive(90, seed=7)
+    figures = faults.drive(110, seed=7)
+    print("\n".join(figures.lines()))
     assert figures.good(), "\n".join(figures.lines())
-    assert sum(figures.survived.values()) == sum(figures.injected.values()) >= 88
+    assert sum(figures.survived.values()) == sum(figures.injected.values()) >= 90
     assert figures.in_stream > figures.injected["kill"] / 2, "the kills did not meet runs at work"
     assert figures.recovery_seconds < faults.MOST_RECOVERY_SECONDS
     assert figures.log_bytes < 64 * 2**20
+
+
+def test_every_class_of_faults_can_be_done_here() -> None:
+    """Without strace or the shared transcripts the classes are left out, and that is said loudly."""
+    wanted = {"strace": missing(), "transcripts": "" if transcripts() else "not beside the checkout"}
+    lacking = [f"{name}: {why}" for name, why in wanted.items() if why]
+    if lacking:
+        pytest.skip(f"some classes of faults were not done: {'; '.join(lacking)}")
+
+
+@needs_strace
+def test_a_file_that_was_half_written_and_a_lost_pre_image_are_noticed(driver) -> None:
+    store = driver.scripts._copy("change")
+    assert driver.judge("system call", store)
+    _acks, _ledger, work, state = driver.files(store)
+    (work / "note.txt").write_text("<1.0>\n" * 7)
+    assert not driver.judge("system call", store)
+    (work / "note.txt").unlink()
+    assert driver.judge("system call", store)
+    for blob in (state / "blobs").iterdir():
+        blob.unlink()
+    assert not driver.judge("system call", store)
+
+
+@needs_strace
+def test_a_kill_meets_the_call_that_was_chosen(driver) -> None:
+    driver.store()
+    points = driver.scripts.points("change")
+    assert {"renameat", "pwrite64", "fdatasync"} <= {point.call for point in points}
+    driver.scripts.kill(next(point for point in points if point.call == "renameat"))
+    assert driver.figures.good(), driver.figures.lines()
+    assert driver.figures.points == {"change": 1}
+
+
+@needs_strace
+def test_a_system_call_that_fails_is_met(driver, tmp_path) -> None:
+    store = driver.store(fresh=True)
+    words = failing([f"{store}-wal"], "pwrite64", "EIO", 1, for_good=True)
+    (ended,) = driver.agents(driver.job(store, strace=words))
+    assert ended.exit_code not in (0, FAULTY)
+    assert driver.judge("errno", store, go_on=True), driver.figures.lines()
 
 
 @pytest.fixture
@@ -34,7 +79,7 @@ def driver(tmp_path):
 
 
 def test_a_lost_acknowledgement_is_noticed(driver, tmp_path) -> None:
-    store = driver._store()
+    store = driver.store()
     assert driver.judge("kill", store)
     (line, *_rest) = [x for x in (tmp_path / "s1.acks").read_text().splitlines() if " end " not in x]
     run, turn, _ = line.split()
@@ -44,14 +89,14 @@ def test_a_lost_acknowledgement_is_noticed(driver, tmp_path) -> None:
 
 
 def test_an_end_that_was_told_and_is_not_stored_is_noticed(driver, tmp_path) -> None:
-    store = driver._store()
+    store = driver.store()
     append(str(tmp_path / "s1.acks"), "run_unknown end completed saved")
     assert not driver.judge("kill", store)
 
 
 @pytest.mark.parametrize("again", [True, False])
 def test_an_effect_that_is_there_twice_or_has_no_start_is_noticed(driver, tmp_path, again) -> None:
-    store = driver._store()
+    store = driver.store()
     ledger = tmp_path / "s1.ledger"
     line = ledger.read_text().splitlines()[0] if again else "run_unknown 1 0 {}"
     append(str(ledger), line)
@@ -60,14 +105,14 @@ def test_an_effect_that_is_there_twice_or_has_no_start_is_noticed(driver, tmp_pa
 
 
 def test_a_damaged_row_is_noticed(driver) -> None:
-    store = driver._store()
+    store = driver.store()
     with contextlib.closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE part SET body = body || '!' WHERE kind = 'text'")
     assert not driver.judge("kill", store)
 
 
 def test_a_session_that_cannot_be_gone_on_with_is_noticed(driver) -> None:
-    store = driver._store()
+    store = driver.store()
     with contextlib.closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("DELETE FROM part WHERE kind = 'result'")
     assert not driver.judge("kill", store, go_on=True)

@@ -26,12 +26,14 @@ _BUSY_MS = 10_000  # how long SQLite itself waits for others; our own lock comes
 _CHECKED_BYTES = 512 * 1024 * 1024  # a larger file is not read through at opening: that would take seconds
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
 
+_DAMAGED = "it is damaged, and was left as it is; `sluice sessions repair` saves what can be read of it"
+
 _KINDS: dict[int, tuple[StoreFault, str]] = {
     sqlite3.SQLITE_FULL: ("full", "the disk is full; free some space and try again"),
     sqlite3.SQLITE_READONLY: ("read_only", "it may not be written; --session-store :memory: works without it"),
     sqlite3.SQLITE_PERM: ("read_only", "it may not be written; --session-store :memory: works without it"),
-    sqlite3.SQLITE_CORRUPT: ("damaged", "it is damaged and was left as it is"),
-    sqlite3.SQLITE_NOTADB: ("damaged", "it is no database, or a damaged one, and was left as it is"),
+    sqlite3.SQLITE_CORRUPT: ("damaged", _DAMAGED),
+    sqlite3.SQLITE_NOTADB: ("damaged", f"it is no database; or {_DAMAGED}"),
     sqlite3.SQLITE_BUSY: ("busy", "another program kept it for too long; try again"),
     sqlite3.SQLITE_LOCKED: ("busy", "another program kept it for too long; try again"),
     sqlite3.SQLITE_CANTOPEN: ("io", "it cannot be opened"),
@@ -54,7 +56,7 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
             kind = "read_only"
         return StoreError(kind, f"{where}: {error.strerror or error}")
     if isinstance(error, UnicodeDecodeError):  # damage can make a text of bytes that are none
-        return StoreError("damaged", f"{where}: it is damaged (a text in it is no text)")
+        return StoreError("damaged", f"{where}: {_DAMAGED} (a text in it is no text)")
     return StoreError("io", f"{where}: {type(error).__name__}: {error}")
 
 
@@ -127,25 +129,54 @@ def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Con
 
 
 def open_reading(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. A later schema is not refused: what can be read of it is. Raises `StoreError`."""
+    """A connection that cannot write. A later schema is not refused: what can be read of it is. Raises `StoreError`.
+
+    A file that nothing was written to yet (whoever made it died just then) reads as a store without sessions.
+    """
     if not path.is_file():
         raise StoreError("io", f"there is no session store at {str(path)!r}")
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
-    except sqlite3.Error as error:
+        return _reader(path)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise store_error(error, path) from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise store_error(error, path) from None
+    try:
+        _take_back(path)
+        return _reader(path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise store_error(error, path) from None
+
+
+def _take_back(path: Path) -> None:
+    """What a process began and died over is taken back first, as SQLite does with any that may write (network disks, and
+    the making of a new store)."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        connection.close()
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
     try:
         _harden(connection)
         connection.execute("PRAGMA query_only = ON")
         application, _version = _marks(connection)
-        if application != APPLICATION:
+        if application == APPLICATION:
+            return connection
+        if application or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             raise _foreign(path)
-        return connection
-    except BaseException as error:
+    except BaseException:
         connection.close()
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
-            raise store_error(error, path) from None
         raise
+    connection.close()
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 @contextlib.contextmanager
@@ -197,8 +228,8 @@ def sound(connection: sqlite3.Connection, path: Path) -> None:
     if found is None or found[0] != "ok":
         raise StoreError(
             "damaged",
-            f"the session store {str(path)!r} is damaged and was left as it is; `sluice sessions check` says more, "
-            "`sluice sessions export` saves what can be read, and --session-store chooses another",
+            f"the session store {str(path)!r} cannot be used: {_DAMAGED}, `sluice sessions check` says more, and "
+            "--session-store chooses another",
         )
 
 

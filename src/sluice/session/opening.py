@@ -64,7 +64,7 @@ async def open_session(
             lock.close()
             raise
         news += [*said, *(one.words() for one in found)]
-        return Opening(store=SqliteStore(database, session, project, lock), recovered=found, news=tuple(news))
+        return Opening(store=SqliteStore(database, session, project, lock, now=now), recovered=found, news=tuple(news))
     except OSError as error:
         database.close()
         raise StoreError("io", f"the session cannot be locked: {error.strerror or error}") from None

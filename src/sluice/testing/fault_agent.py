@@ -7,6 +7,7 @@ start of Python), and answers each with one line. The process that forks has no 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import resource
@@ -195,8 +196,6 @@ async def work(job: Job) -> int:
                 if isinstance(notice, n.RunStarted):
                     hooks.run = notice.run
                 elif isinstance(notice, n.RunFinished):
-                    if notice.duration_ms < 0:
-                        raise RuntimeError(f"a run took {notice.duration_ms} ms")
                     saved = "saved" if notice.saved else "lost"
                     append(job.acks, f"{notice.run} end {notice.outcome} {saved}")
                     code = notice.exit_code
@@ -221,16 +220,19 @@ def _child(job: Job) -> int:
     try:
         return asyncio.run(work(job))
     except StoreError as error:
-        sys.stderr.write(f"refused {error.kind}: {error}\n")
-        return REFUSED
+        return _refused(f"refused {error.kind}: {error}")
     except SluiceError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return REFUSED
+        return _refused(f"{type(error).__name__}: {error}")
     except OSError as error:
-        if job.files is not None or job.file_bytes is not None or job.strace:  # the ledger or the acks of the driver met the limit
-            sys.stderr.write(f"refused by the system: {error}\n")
-            return REFUSED
+        if job.files is not None or job.file_bytes is not None or job.strace:  # a file of the driver's own met it
+            return _refused(f"refused by the system: {error}")
         raise
+
+
+def _refused(words: str) -> int:
+    with contextlib.suppress(OSError):  # where no file may grow, neither may the one that this goes to
+        os.write(2, f"{words}\n".encode())
+    return REFUSED
 
 
 def _forked(job: Job) -> tuple[int, subprocess.Popen[bytes] | None]:
@@ -261,7 +263,8 @@ def _forked(job: Job) -> tuple[int, subprocess.Popen[bytes] | None]:
 
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
         os._exit(code)
 
 

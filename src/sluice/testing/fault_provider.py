@@ -9,6 +9,9 @@ import msgspec
 
 from sluice.testing.replay_server import Body, Received, ReplayServer
 
+NOTE = "note.txt"  # the file that a run with the product's own tools writes
+NOTE_LINES = 2000  # of about ten bytes
+WRITES = "write_file_safe"
 _TOKEN = re.compile(r"<(\d+)\.(\d+)>")
 
 
@@ -24,7 +27,8 @@ class Provider(ReplayServer):
 
     def body_for(self, request: Received, number: int) -> Body:
         """See `ReplayServer.body_for`."""
-        messages = msgspec.json.decode(request.body)["messages"]
+        asked = msgspec.json.decode(request.body)
+        messages = asked["messages"]
         problem = unpaired(messages)
         if problem:
             self.refused.append(problem)
@@ -33,11 +37,26 @@ class Provider(ReplayServer):
         last = messages[-1]["role"] == "tool"
         events = [_event({"content": f"<{number}.{at}>"}) for at in range(12 if last else 24)]
         if not last:
+            files = any(tool["function"]["name"] == WRITES for tool in asked.get("tools", ()))
             for at in range(1 + number % 2):
                 function = {"name": "effect", "arguments": f'{{"n": "{number}.{at}"}}'}
+                if files:
+                    note = {"path": NOTE, "content": note_text(f"{number}.{at}")}
+                    function = {"name": WRITES, "arguments": msgspec.json.encode(note).decode()}
                 events.append(_event({"tool_calls": [{"index": at, "id": f"c{at}", "function": function}]}))
         events.append(_event({}, "stop" if last else "tool_calls"))
         return Body((b"".join([*events, b"data: [DONE]\n\n"]),))
+
+
+def note_text(word: str) -> str:
+    """What the file holds after a call: one line many times over, so that a half of it shows."""
+    return f"<{word}>\n" * NOTE_LINES
+
+
+def whole_note(text: str) -> bool:
+    """Whether a file holds what one call wrote, all of it and nothing else."""
+    lines = text.splitlines()
+    return len(lines) == NOTE_LINES and len(set(lines)) == 1 and text.endswith("\n")
 
 
 def _event(delta: dict[str, object], finish: str | None = None) -> bytes:

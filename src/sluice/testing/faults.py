@@ -10,6 +10,13 @@ acknowledged before the fault, and the ledger. The classes of faults:
     corrupt      bytes of a store flipped, zeroed, cut off, pages exchanged, its log damaged
     full         the files of the store may grow no further at some point, or no further file may be opened
     disk         a small file system fills up (root on Linux only)
+    system call  SIGKILL just before one write, sync, rename or removal of a file: of one of six scripts (strace only)
+    errno        one of those calls, or it and all after it, fail with EIO, EROFS, EMFILE, EDQUOT or EINTR (strace only)
+    clock        the time of day jumps while agents run, and agents sleep
+    schema       a store of an earlier version, and one of a later
+    transcript   sessions that broke other agents, from the shared vectors
+
+With `--every` every system call of the six scripts is killed at, not a number of them by chance.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -24,7 +32,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,46 +45,16 @@ from sluice.session.disk import reading
 from sluice.session.opening import open_session
 from sluice.session.wish import How, Wish
 from sluice.testing.fault_agent import FAULTY, PROJECT, REFUSED, Ended, Job
+from sluice.testing.fault_calls import Scripts
 from sluice.testing.fault_disk import damage, small_disk
-from sluice.testing.fault_provider import Provider, in_order
+from sluice.testing.fault_figures import SHARES, Figures
+from sluice.testing.fault_forms import clock, schema, transcript
+from sluice.testing.fault_provider import Provider
+from sluice.testing.fault_witnesses import acknowledged, changes, effects
 
 RUNS_A_STORE = 20  # faults that one store takes before a new one is begun
 MOST_RECOVERY_SECONDS = 2.0
-_SHARES = {"kill": 0.6, "cancel": 0.12, "processes": 0.04, "corrupt": 0.16, "full": 0.06, "disk": 0.02}
-
-
-class Figures(msgspec.Struct, kw_only=True):
-    """What was done and what came of it. `faults` are lines about promises that did not hold."""
-
-    injected: Counter[str] = msgspec.field(default_factory=Counter)
-    survived: Counter[str] = msgspec.field(default_factory=Counter)
-    left_out: dict[str, str] = {}
-    in_stream: int = 0  # kills that met a running agent with a run begun
-    killed: int = 0
-    lost: int = 0  # acknowledged deltas that were not in the store
-    twice: int = 0  # calls that had their effect twice
-    bricked: int = 0  # sessions that could not be gone on with
-    recovery_seconds: float = 0.0
-    log_bytes: int = 0
-    faults: list[str] = []
-
-    def good(self) -> bool:
-        """Whether every promise held."""
-        return not self.faults and not (self.lost or self.twice or self.bricked)
-
-    def lines(self) -> list[str]:
-        """The figures as lines for people."""
-        out = [f"{name:<10} {self.injected[name]:>6} injected {self.survived[name]:>6} survived" for name in _SHARES]
-        out += [f"{name} was left out: {why}" for name, why in self.left_out.items()]
-        out += [
-            f"kills that met a run at work: {self.in_stream} of {self.injected['kill']}",
-            f"acknowledged deltas lost: {self.lost}",
-            f"tools run twice: {self.twice}",
-            f"bricked sessions: {self.bricked}",
-            f"worst recovery: {self.recovery_seconds * 1000:.0f} ms",
-            f"peak write-ahead log: {self.log_bytes / 2**20:.2f} MiB",
-        ]
-        return [*out, *(f"BROKEN {line}" for line in self.faults[:50])]
+_BY_STRACE = ("system call", "errno")
 
 
 class Driver:
@@ -85,14 +62,18 @@ class Driver:
 
     def __init__(self, folder: Path, provider: Provider, seed: int = 0) -> None:
         self.figures = Figures()
-        self._folder, self._provider = folder, provider
-        self._random = random.Random(seed)  # noqa: S311 - moments, no secrets
+        self.folder, self._provider = folder, provider
+        self.dice = random.Random(seed)  # noqa: S311 - moments, no secrets
         self._stores = 0
         self._uses = RUNS_A_STORE
-        self._run_seconds = 0.3
+        self.run_seconds = 0.3
         self._agents = subprocess.Popen(
-            [sys.executable, "-m", "sluice.testing.fault_agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "sluice.testing.fault_agent"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(folder)},  # what a killed agent leaves there goes with the folder
         )
+        self.scripts = Scripts(self)
 
     def close(self) -> None:
         """Ends the process that starts the agents."""
@@ -102,23 +83,44 @@ class Driver:
 
     # -- stores and agents
 
-    def _store(self, *, fresh: bool = False, folder: Path | None = None) -> Path:
+    def store(self, *, fresh: bool = False, folder: Path | None = None) -> Path:
+        """The store that the next fault is done to; a `fresh` one is not there yet, and is for its caller alone."""
+        if fresh:
+            return self._made(folder or self.folder)
         self._uses += 1
-        if fresh or self._uses > RUNS_A_STORE:
-            self._uses, self._stores = 0, self._stores + 1
-            where = (folder or self._folder) / f"s{self._stores}"
-            where.mkdir(mode=0o700)
-            self._now = where / "sessions.db"
-            if not fresh:
-                self._run_seconds = self._run(self._job(self._now))[0].seconds
+        if self._uses > RUNS_A_STORE:
+            self._uses = 0
+            self._now = self._made(self.folder)
+            self.run_seconds = self.agents(self.job(self._now))[0].seconds
         return self._now
 
-    def _job(self, store: Path, **more: object) -> Job:
-        base = self._folder / f"s{self._stores}"  # the witnesses are never on the disk that fills up
-        plain = {"store": str(store), "url": self._provider.url, "ledger": f"{base}.ledger", "acks": f"{base}.acks"}
+    def _made(self, folder: Path) -> Path:
+        self._stores += 1
+        where = folder / f"s{self._stores}"
+        where.mkdir(mode=0o700)
+        return where / "sessions.db"
+
+    def files(self, store: Path) -> tuple[Path, Path, Path, Path]:
+        """What the agents of a store leave beside it: acknowledgements, ledger, workspace, state folder."""
+        base = self.folder / store.parent.name  # never on the disk that fills up
+        return Path(f"{base}.acks"), Path(f"{base}.ledger"), Path(f"{base}.work"), Path(f"{base}.state")
+
+    def forget(self, store: Path) -> None:
+        """Removes a store that is wanted no more, and what lies beside it."""
+        for path in (store.parent, *self.files(store)):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def job(self, store: Path, **more: object) -> Job:
+        """One agent on this store."""
+        acks, ledger, _work, _state = self.files(store)
+        plain = {"store": str(store), "url": self._provider.url, "ledger": str(ledger), "acks": str(acks)}
         return msgspec.convert({**plain, **more}, Job)
 
-    def _run(self, *jobs: Job) -> list[Ended]:
+    def agents(self, *jobs: Job) -> list[Ended]:
+        """Runs agents side by side; returns how they ended."""
         agents = self._agents
         if agents.stdin is None or agents.stdout is None:
             raise RuntimeError("the agents have no pipes")
@@ -128,7 +130,8 @@ class Driver:
 
     # -- judging
 
-    def _broken(self, name: str, words: str) -> None:
+    def broken(self, name: str, words: str) -> None:
+        """Notes a promise that did not hold."""
         self.figures.faults.append(f"{name} #{self.figures.injected[name]}: {words}")
 
     def _recovered(self, name: str, store: Path) -> None:
@@ -142,170 +145,144 @@ class Driver:
             self.figures.recovery_seconds = max(self.figures.recovery_seconds, time.monotonic() - began)
             if error:
                 self.figures.bricked += 1
-                self._broken(name, f"session {session} cannot be opened: {error}")
+                self.broken(name, f"session {session} cannot be opened: {error}")
 
     def judge(self, name: str, store: Path, *, go_on: bool = False) -> bool:
         """Opens what there is again and asks the witnesses. `go_on`: a further run of the last session must complete."""
         before = len(self.figures.faults)
         if store.exists():
-            self._recovered(name, store)
-            with reading(store) as connection:
-                for found in check(connection, store).broken:
-                    self._broken(name, f"{found.promise} {found.where}: {found.words}")
-            self._acknowledged(name, store)
-            self._ledger(name, store)
-        log = Path(f"{self._job(store).ledger}.log")
+            try:
+                self._judged(name, store)
+            except StoreError as error:
+                self.figures.bricked += 1
+                self.broken(name, f"it cannot be read: {error}")
+        log = Path(f"{self.job(store).ledger}.log")
         words = log.read_text("utf-8", "replace") if log.exists() else ""
         for bad in ("Traceback", "is locked"):
             if bad in words:
-                self._broken(name, f"{bad!r} was shown: …{words[-900:]}")
+                self.broken(name, f"{bad!r} was shown: …{words[-900:]}")
         log.unlink(missing_ok=True)
         if go_on:
-            ended = self._run(self._job(store, wish=Wish(how="continue")))[0]
+            ended = self.agents(self.job(store, wish=Wish(how="continue")))[0]
             if ended.exit_code != 0:
                 self.figures.bricked += 1
                 words = log.read_text("utf-8", "replace")[:400] if log.exists() else ""
-                self._broken(name, f"the session cannot be gone on with: exit code {ended.exit_code} {words}")
+                self.broken(name, f"the session cannot be gone on with: exit code {ended.exit_code} {words}")
         return len(self.figures.faults) == before
 
-    def _acknowledged(self, name: str, store: Path) -> None:
-        acks, ends = Counter[tuple[str, int]](), dict[str, str]()
-        for line in _lines(Path(self._job(store).acks)):
-            run, turn, *rest = line.split()
-            if turn == "end":
-                ends[run] = rest[0] if rest[1] == "saved" else ""
-            else:
-                acks[run, int(turn)] = max(acks[run, int(turn)], int(rest[0]))
+    def _judged(self, name: str, store: Path) -> None:
+        with reading(store):
+            pass  # whoever only reads may be the first to come
+        self._recovered(name, store)
         with reading(store) as connection:
-            texts: dict[tuple[str, int], str] = {}
-            for run, turn, text in connection.execute(
-                "SELECT m.run, m.turn, p.body FROM message m JOIN part p ON p.session = m.session AND p.seq = m.seq "
-                "WHERE m.role = 'assistant' AND p.kind = 'text' ORDER BY m.session, m.seq, p.position"
-            ):
-                texts[run, turn] = texts.get((run, turn), "") + text
-            outcomes = dict(connection.execute("SELECT id, outcome FROM run").fetchall())
-        for key, told in acks.items():
-            if len(texts.get(key, "")) < told:
-                self.figures.lost += 1
-                self._broken(name, f"{told} characters of {key} were acknowledged, {len(texts.get(key, ''))} are there")
-        for key, text in texts.items():
-            if not in_order(text):
-                self._broken(name, f"the text of {key} is not what was sent: {text[:200]!r}")
-        for run, outcome in ends.items():
-            if outcome and outcomes.get(run) != outcome:
-                self._broken(name, f"run {run} was told to be {outcome} and saved; it is {outcomes.get(run)}")
+            for found in check(connection, store).broken:
+                self.broken(name, f"{found.promise} {found.where}: {found.words}")
+        self._witnessed(name, store)
 
-    def _ledger(self, name: str, store: Path) -> None:
-        effects = Counter(" ".join(line.split()[:3]) for line in _lines(Path(self._job(store).ledger)))
-        with reading(store) as connection:
-            rows = connection.execute("SELECT run || ' ' || turn || ' ' || position, status FROM call").fetchall()
-        calls = dict(rows)
-        for key, count in effects.items():
-            if count > 1:
-                self.figures.twice += 1
-                self._broken(name, f"call {key} had its effect {count} times")
-            if key not in calls:
-                self._broken(name, f"call {key} had its effect and no start is stored")
-            elif calls[key] in ("not_started", "skipped", "blocked"):
-                self._broken(name, f"call {key} had its effect, and the store says {calls[key]}")
+    def _witnessed(self, name: str, store: Path) -> None:
+        acks, ledger, work, state = self.files(store)
+        for kind, words in (*acknowledged(store, acks), *effects(store, ledger)):
+            self.figures.lost += kind == "lost"
+            self.figures.twice += kind == "twice"
+            self.broken(name, words)
+        for words in changes(store, work, state):
+            self.broken(name, words)
 
-    def _count(self, name: str, survived: bool) -> None:
+    def count(self, name: str, survived: bool) -> None:
+        """Counts a fault that was survived, or not."""
         self.figures.survived[name] += survived
 
     # -- the classes
 
     def kill(self) -> None:
         """SIGKILL at a random moment; one time in four again while the session is opened."""
-        store = self._store()
+        store = self.store()
         self.figures.injected["kill"] += 1
-        how: How = "new" if self._random.random() < 0.15 else "continue"
+        how: How = "new" if self.dice.random() < 0.15 else "continue"
         runs = _runs(store)
-        moment = self._random.uniform(0.02, self._run_seconds * 0.9)  # most of them after the run has begun
-        ended = self._run(self._job(store, wish=Wish(how=how), kill_after=moment))[0]
+        moment = self.dice.uniform(0.02, self.run_seconds * 0.9)  # most of them after the run has begun
+        ended = self.agents(self.job(store, wish=Wish(how=how), kill_after=moment))[0]
         self.figures.killed += ended.killed
         self.figures.in_stream += ended.killed and _runs(store) > runs
-        if self._random.random() < 0.25:
-            self._run(self._job(store, wish=Wish(how="continue"), kill_after=self._random.uniform(0.0, 0.04)))
-        self._count("kill", self.judge("kill", store, go_on=self._random.random() < 0.15))
+        if self.dice.random() < 0.25:
+            self.agents(self.job(store, wish=Wish(how="continue"), kill_after=self.dice.uniform(0.0, 0.04)))
+        self.count("kill", self.judge("kill", store, go_on=self.dice.random() < 0.15))
 
     def cancel(self) -> None:
         """Ctrl-C once to three times; the agent must end by itself, and the next run must work."""
-        store = self._store()
+        store = self.store()
         self.figures.injected["cancel"] += 1
-        moments = tuple(self._random.uniform(0.0, self._run_seconds) for _ in range(self._random.randint(1, 3)))
-        ended = self._run(self._job(store, wish=Wish(how="continue"), cancel_after=moments, kill_after=20.0))[0]
+        moments = tuple(self.dice.uniform(0.0, self.run_seconds) for _ in range(self.dice.randint(1, 3)))
+        ended = self.agents(self.job(store, wish=Wish(how="continue"), cancel_after=moments, kill_after=20.0))[0]
         if ended.exit_code not in (0, 130):
-            self._broken("cancel", f"exit code {ended.exit_code} after {ended.seconds:.1f} s")
+            self.broken("cancel", f"exit code {ended.exit_code} after {ended.seconds:.1f} s")
         good = ended.exit_code in (0, 130)
-        self._count("cancel", self.judge("cancel", store, go_on=self._random.random() < 0.3) and good)
+        self.count("cancel", self.judge("cancel", store, go_on=self.dice.random() < 0.3) and good)
 
     def processes(self) -> None:
         """Several agents at once, on one session and beside it."""
-        store = self._store(fresh=True)
-        self._run(self._job(store))
+        store = self.store(fresh=True)
+        self.agents(self.job(store))
         self.figures.injected["processes"] += 1
         jobs = []
-        for _ in range(self._random.randint(2, 8)):
-            how: How = self._random.choice(["new", "continue", "continue"])
-            moment = self._random.uniform(0.0, 1.0) if self._random.random() < 0.4 else 60.0
-            jobs.append(self._job(store, wish=Wish(how=how), kill_after=moment))
+        for _ in range(self.dice.randint(2, 8)):
+            how: How = self.dice.choice(["new", "continue", "continue"])
+            moment = self.dice.uniform(0.0, 1.0) if self.dice.random() < 0.4 else 60.0
+            jobs.append(self.job(store, wish=Wish(how=how), kill_after=moment))
         good = True
-        for job, ended in zip(jobs, self._run(*jobs), strict=True):
+        for job, ended in zip(jobs, self.agents(*jobs), strict=True):
             if ended.exit_code not in (0, REFUSED) and not (ended.killed and job.kill_after != 60.0):
                 good = False
-                self._broken("processes", f"exit code {ended.exit_code} after {ended.seconds:.1f} s")
-        self._count("processes", self.judge("processes", store, go_on=True) and good)
-        self._uses = RUNS_A_STORE
+                self.broken("processes", f"exit code {ended.exit_code} after {ended.seconds:.1f} s")
+        self.count("processes", self.judge("processes", store, go_on=True) and good)
 
     def full(self) -> None:
         """The store's files may not grow beyond some size, or few files may be open."""
-        store = self._store(fresh=True)
-        self._run(self._job(store))
+        store = self.store(fresh=True)
+        self.agents(self.job(store))
         self.figures.injected["full"] += 1
-        if self._random.random() < 0.25:
-            bound: dict[str, object] = {"files": self._random.randint(8, 24)}
+        if self.dice.random() < 0.25:
+            bound: dict[str, object] = {"files": self.dice.randint(8, 24)}
         else:
-            bound = {"file_bytes": self._random.randrange(0, 256 * 1024, 2048)}
-        ended = self._run(self._job(store, wish=Wish(how="continue"), kill_after=30.0, **bound))[0]
+            bound = {"file_bytes": self.dice.randrange(0, 256 * 1024, 2048)}
+        ended = self.agents(self.job(store, wish=Wish(how="continue"), kill_after=30.0, **bound))[0]
         if ended.exit_code in (FAULTY, -9):
-            self._broken("full", f"{bound}: exit code {ended.exit_code} after {ended.seconds:.1f} s")
+            self.broken("full", f"{bound}: exit code {ended.exit_code} after {ended.seconds:.1f} s")
         good = ended.exit_code not in (FAULTY, -9)
-        self._count("full", self.judge("full", store, go_on=True) and good)
-        self._uses = RUNS_A_STORE
+        self.count("full", self.judge("full", store, go_on=True) and good)
 
     def disk(self) -> None:
         """A file system of its own fills up, and is given room again."""
-        where = Path(tempfile.mkdtemp(dir=self._folder, prefix="disk"))
+        where = Path(tempfile.mkdtemp(dir=self.folder, prefix="disk"))
         with contextlib.ExitStack() as stack:
             if not stack.enter_context(small_disk(where)):
                 self.figures.left_out["disk"] = "no small file system can be mounted here (root on Linux can)"
                 return
-            store = self._store(fresh=True, folder=where)
-            self._run(self._job(store))
+            store = self.store(fresh=True, folder=where)
+            self.agents(self.job(store))
             self.figures.injected["disk"] += 1
             ballast = where / "ballast"
-            room = self._random.randrange(0, 256 * 1024, 4096)
+            room = self.dice.randrange(0, 256 * 1024, 4096)
             free = os.statvfs(where)
             with ballast.open("wb") as file, contextlib.suppress(OSError):
                 file.write(b"\0" * max(free.f_bavail * free.f_frsize - room, 0))
-            ended = self._run(self._job(store, wish=Wish(how="continue"), kill_after=30.0))[0]
+            ended = self.agents(self.job(store, wish=Wish(how="continue"), kill_after=30.0))[0]
             good = ended.exit_code not in (FAULTY, -9)
             if not good:
-                self._broken("disk", f"{room} bytes left: exit code {ended.exit_code} after {ended.seconds:.1f} s")
+                self.broken("disk", f"{room} bytes left: exit code {ended.exit_code} after {ended.seconds:.1f} s")
             ballast.unlink()
-            self._count("disk", self.judge("disk", store, go_on=True) and good)
-            self._uses = RUNS_A_STORE
+            self.count("disk", self.judge("disk", store, go_on=True) and good)
 
     def corrupt(self) -> None:
         """A damaged copy of a store is opened: it works, or says no in one line and stays as it is."""
-        source = self._store()
+        source = self.store()
         self.figures.injected["corrupt"] += 1
-        where = Path(tempfile.mkdtemp(dir=self._folder, prefix="bad"))
+        where = Path(tempfile.mkdtemp(dir=self.folder, prefix="bad"))
         store = where / "sessions.db"
         for end in ("", "-wal"):
             if Path(f"{source}{end}").exists():
                 shutil.copy(f"{source}{end}", f"{store}{end}")
-        damage(store, self._random)
+        damage(store, self.dice)
         log = Path(f"{store}-wal").exists()
         before = store.read_bytes()
         began = time.monotonic()
@@ -314,33 +291,53 @@ class Driver:
             error = asyncio.run(_opened(store, Wish(how="continue")))
         except Exception as fault:
             good = False
-            self._broken("corrupt", f"{type(fault).__name__}: {fault}")
+            self.broken("corrupt", f"{type(fault).__name__}: {fault}")
         else:
             if error and not log and store.read_bytes() != before:
                 good = False
-                self._broken("corrupt", f"it was refused ({error}), and changed")
+                self.broken("corrupt", f"it was refused ({error}), and changed")
         if time.monotonic() - began > MOST_RECOVERY_SECONDS:
             good = False
-            self._broken("corrupt", f"it took {time.monotonic() - began:.1f} s to open")
+            self.broken("corrupt", f"it took {time.monotonic() - began:.1f} s to open")
         shutil.rmtree(where)
-        self._count("corrupt", good)
+        self.count("corrupt", good)
 
-    def run(self, faults: int, say: Callable[[str], None] = lambda _line: None) -> Figures:
-        """Injects about `faults` faults of all classes in a random order."""
-        plan = [name for name, share in _SHARES.items() for _ in range(max(round(faults * share), 1))]
-        self._random.shuffle(plan)
-        for at, name in enumerate(plan, 1):
-            getattr(self, name)()
+    def run(self, faults: int, say: Callable[[str], None] = lambda _line: None, *, every: bool = False) -> Figures:
+        """Injects about `faults` faults of all classes in a random order; with `every` the kills at all system calls."""
+        classes: dict[str, Callable[[], None]] = {
+            "kill": self.kill,
+            "cancel": self.cancel,
+            "processes": self.processes,
+            "corrupt": self.corrupt,
+            "full": self.full,
+            "disk": self.disk,
+            "system call": self.scripts.any_kill,
+            "errno": self.scripts.fail,
+            "clock": lambda: clock(self),
+            "schema": lambda: schema(self),
+            "transcript": lambda: transcript(self),
+        }
+        left_out = {name: self.scripts.missing for name in _BY_STRACE if self.scripts.missing}
+        self.figures.left_out.update(left_out)
+        if every:
+            left_out["system call"] = ""
+        plan = [
+            classes[name]
+            for name, share in SHARES.items()
+            if name not in left_out
+            for _ in range(max(round(faults * share), 1))
+        ]
+        if every and not self.scripts.missing:
+            plan += [functools.partial(self.scripts.kill, point) for point in self.scripts.every()]
+        self.dice.shuffle(plan)
+        for at, harm in enumerate(plan, 1):
+            harm()
             if at % 50 == 0:
                 say(f"{at} of {len(plan)}: {len(self.figures.faults)} broken promises")
         for problem in self._provider.refused:
             self.figures.bricked += 1
             self.figures.faults.append(f"the provider refused a conversation: {problem}")
         return self.figures
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text("ascii").splitlines() if path.exists() else []
 
 
 def _sessions(store: Path) -> list[str]:
@@ -371,14 +368,14 @@ async def _opened(store: Path, wish: Wish) -> str:
     return ""
 
 
-def drive(faults: int, seed: int, say: Callable[[str], None] = lambda _line: None) -> Figures:
+def drive(faults: int, seed: int, say: Callable[[str], None] = lambda _line: None, *, every: bool = False) -> Figures:
     """Injects about `faults` faults in a private folder that is removed afterwards; returns the figures."""
     with (
         tempfile.TemporaryDirectory(prefix="sluice-faults-") as folder,
         Provider() as provider,
         contextlib.closing(Driver(Path(folder), provider, seed)) as driver,
     ):
-        return driver.run(faults, say)
+        return driver.run(faults, say, every=every)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -386,8 +383,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sluice.testing.faults", description="Do harm to sessions.")
     parser.add_argument("count", nargs="?", type=int, default=100, help="about how many faults")
     parser.add_argument("--seed", type=int, default=1, help="the same moments again")
+    parser.add_argument("--every", action="store_true", help="kill at every system call of the six scripts")
     given = parser.parse_args(argv)
-    figures = drive(given.count, given.seed, lambda line: print(line, file=sys.stderr, flush=True))
+    figures = drive(given.count, given.seed, lambda line: print(line, file=sys.stderr, flush=True), every=given.every)
     print("\n".join(figures.lines()))
     return 0 if figures.good() else 1
 
