@@ -86,3 +86,22 @@ def test_what_cannot_be_done_is_one_clear_line(argv: list[str], code: int, word:
     assert (shown.code, len(shown.lines)) == (code, 1), shown
     assert word in shown.err
     assert (tmp_path / "bad.db").read_bytes() == b"no database at all " * 100
+
+
+def test_a_damaged_store_is_said_with_what_to_do_and_repaired_by_it(tmp_path: Path) -> None:
+    given = ["--session-store", "s.db"]
+    assert sluice("-e", "hello", *_fixture(tmp_path, "an answer"), *given, cwd=tmp_path).code == 0
+    assert "not damaged" in sluice("sessions", "repair", *given, cwd=tmp_path).out
+    store = tmp_path / "s.db"
+    damaged = b"\x01" * 4096 + store.read_bytes()[4096:]
+    store.write_bytes(damaged)
+    refused = sluice("-e", "x", *_fixture(tmp_path, "no"), "--continue", *given, cwd=tmp_path)
+    assert (refused.code, refused.err.count("\n"), "`sluice sessions repair`" in refused.err) == (2, 1, True), refused
+    assert store.read_bytes() == damaged
+    repaired = sluice("sessions", "repair", *given, cwd=tmp_path)
+    assert (repaired.code, "saved 1 sessions with 2 messages" in repaired.out) == (0, True), repaired
+    (aside,) = tmp_path.glob("s.db.damaged-*")
+    assert aside.read_bytes() == damaged
+    assert str(aside) in repaired.out
+    assert sluice("sessions", "check", *given, cwd=tmp_path).code == 0
+    assert sluice("-e", "x", *_fixture(tmp_path, "on"), "--continue", *given, cwd=tmp_path).out == "on\n"

@@ -30,6 +30,7 @@ from sluice.values.ports import Journal
 if TYPE_CHECKING:
     from sluice.session.catalog import Listed
     from sluice.session.opening import Opening
+    from sluice.session.repair import Repaired
     from sluice.session.store import SqliteStore
 
 IN_MEMORY = ":memory:"
@@ -225,6 +226,13 @@ def checked(settings: Settings, everywhere: bool) -> Checked:
         sessions, runs = sessions + report.sessions, runs + report.runs
         broken += [f"{one.promise} {one.where}: {one.words}" for one in report.broken]
     return Checked(stores=len(paths), sessions=sessions, runs=runs, broken=tuple(broken))
+
+
+def repaired(settings: Settings) -> list[tuple[Path, Repaired]]:
+    """Saves what can be read of this project's store into a new file, if it is damaged; the old one is kept aside."""
+    from sluice.session.repair import repair
+
+    return [(path, repair(path, settings.workspace)) for path in stores(settings, False)]
 
 
 def undone(settings: Settings, wanted: str, state: Path, *, dry: bool = False) -> tuple[list[Step], list[Step]]:

@@ -25,6 +25,7 @@ from sluice.values.calls import call_digest
 from sluice.values.healed import HealedArguments, healed_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
 
+UNREADABLE = "it cannot be read"
 MOST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log
 
 
@@ -362,10 +363,10 @@ def check(
             try:
                 broken += [Broken(name, where, words) for where, words in PROMISES[name](view)]
             except (sqlite3.Error, StoreError, ValueError, msgspec.MsgspecError) as error:
-                broken.append(Broken(name, str(path), f"it cannot be read: {error}"))
+                broken.append(Broken(name, str(path), f"{UNREADABLE}: {error}"))
         return Report(len(view.sessions), len(view.runs), tuple(broken))
     except (sqlite3.Error, UnicodeDecodeError) as error:  # damage can make a text of bytes that are none
-        return Report(0, 0, (Broken("F2", str(path), f"it cannot be read: {error}"),))
+        return Report(0, 0, (Broken("F2", str(path), f"{UNREADABLE}: {error}"),))
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -117,7 +117,10 @@ def join(role: str, head: str, parts: Iterable[Part]) -> Message:
             case "system":
                 return SystemMessage("".join(p.body for p in found))
     except (msgspec.MsgspecError, IndexError, KeyError, TypeError, AttributeError, UnicodeError) as error:
-        raise StoreError("damaged", f"a stored message cannot be read ({type(error).__name__}: {error}); see `sluice sessions repair`") from None
+        raise StoreError(
+            "damaged",
+            f"a stored message cannot be read ({type(error).__name__}: {error}); see `sluice sessions repair`",
+        ) from None
     raise StoreError("damaged", f"a stored message has the unknown role {role!r}")
 
 

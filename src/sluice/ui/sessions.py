@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group("sessions", short_help="List, show, remove, check; undo changes.")
 def sessions() -> None:
-    """List, show, export, remove and check sessions; undo what one did to files."""
+    """List, show, export, remove, check and repair sessions; undo what one did to files."""
 
 
 def _all(function: F) -> F:
@@ -142,6 +142,33 @@ def check(invocation: Any, /, everywhere: bool, pairs: tuple[str, ...], **flags:
     words = "all promises hold" if not found.broken else f"{len(found.broken)} broken promises"
     click.echo(f"checked {found.sessions} sessions and {found.runs} runs in {found.stores} stores: {words}")
     return 1 if found.broken else 0
+
+
+@sessions.command("repair", cls=GroupedCommand)
+@session_options
+@click.pass_obj
+def repair(invocation: Any, /, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Save what can be read of this project's damaged session store into a new one; the old file is kept aside.
+
+    A store that is not damaged is left as it is. Exit code 0 if nothing was lost, 1 if something was.
+    """
+    from sluice.run.sessions import repaired
+    from sluice.ui.visible import one_line
+
+    lost = 0
+    found = repaired(_settings(invocation, flags, pairs))
+    for path, done in found:
+        if done.aside is None:
+            click.echo(one_line(f"{path} is not damaged; nothing was done", 1000))
+            continue
+        for line in (*done.lost, *(f"still broken: {line}" for line in done.left)):
+            click.echo(one_line(line, 1000))
+        lost += len(done.lost) + len(done.left)
+        click.echo(one_line(f"saved {done.sessions} sessions with {done.messages} messages in {path}", 1000))
+        click.echo(one_line(f"the damaged store is kept as {done.aside}; remove it when you do not need it", 1000))
+    if not found:
+        click.echo("there is no session store", err=True)
+    return 1 if lost else 0
 
 
 @sessions.command("undo", cls=GroupedCommand)
