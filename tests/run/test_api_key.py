@@ -27,7 +27,7 @@ def _script(folder: Path, body: str, name: str = "getkey") -> str:
 
 
 def _key(**settings: Any) -> str | None:
-    return asyncio.run(with_key(Settings(**settings))).api_key
+    return asyncio.run(with_key(Settings(**{"workspace": "/usr", **settings}))).api_key
 
 
 def _file(folder: Path, content: bytes = KEY.encode(), mode: int = 0o600) -> str:

@@ -180,8 +180,29 @@ def _yields() -> Any:
     ],
 )
 def test_what_cannot_be_a_tool_is_said_where_it_is_defined(function: Callable[..., Any], words: str) -> None:
-    with pytest.raises(RegistrationError, match=words):
+    with pytest.raises(RegistrationError, match=words) as caught:
         tool(category="read_only")(function)
+    assert str(caught.value).count("tool _") <= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"name": "no good"}, "tool name 'no good' must match"),
+        ({"category": "writing"}, "tool give: 'writing' is no category"),
+        ({"category": "read_only", "changes_repository": True}, "read_only and has a risk mark"),
+        ({"subject": "nothing"}, "its subject 'nothing' is none of its arguments"),
+        ({"timeout_seconds": 0}, "must be more than 0"),
+        ({"max_output_bytes": float("nan")}, "must be more than 0"),
+    ],
+)
+def test_the_registrys_rules_hold_where_it_is_defined(given: dict[str, Any], words: str) -> None:
+    def give(what: str) -> str:
+        """Gives."""
+        return what
+
+    with pytest.raises(RegistrationError, match=words):
+        tool(**{"category": "mutating", **given})(give)
 
 
 # -- the result

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeVar
 import msgspec
 
 from sluice.errors import RegistrationError
-from sluice.tools.registry import Tool, ToolContext
+from sluice.tools.registry import Registry, Tool, ToolContext
 from sluice.tools.schema import json_schema
 from sluice.values.calls import Category, Risk
 from sluice.values.ports import Cancel
@@ -104,22 +104,23 @@ def tool(
         try:
             arguments, cancel = _arguments(function, own)
             json_schema(arguments)
+            if not (timeout_seconds > 0 and max_output_bytes > 0):
+                raise RegistrationError("timeout_seconds and max_output_bytes must be more than 0")
         except RegistrationError as error:
             raise RegistrationError(f"tool {own}: {error}") from None
-        return OwnTool(
-            function,
-            Tool(
-                name=own,
-                arguments=arguments,
-                run=_Runner(function, own, cancel).run,
-                category=category,
-                risk=Risk(changes_repository=changes_repository, runs_repository_code=runs_repository_code),
-                subject=subject,
-                max_output_bytes=max_output_bytes,
-                timeout_seconds=timeout_seconds,
-                description=_words(function, own)[0],
-            ),
+        declared = Tool(
+            name=own,
+            arguments=arguments,
+            run=_Runner(function, own, cancel).run,
+            category=category,
+            risk=Risk(changes_repository=changes_repository, runs_repository_code=runs_repository_code),
+            subject=subject,
+            max_output_bytes=max_output_bytes,
+            timeout_seconds=timeout_seconds,
+            description=_words(function)[0],
         )
+        Registry((declared,))  # its rules hold here already, where the mistake is
+        return OwnTool(function, declared)
 
     return made
 
@@ -284,7 +285,7 @@ def _arguments(function: Callable[..., Any], name: str) -> tuple[type[msgspec.St
         parameters = inspect.signature(function).parameters.values()
     except (NameError, TypeError, ValueError, AttributeError) as error:
         raise RegistrationError(f"its annotations cannot be read: {error}") from None
-    _words_of, described = _words(function, name)
+    _whole, described = _words(function)
     fields: list[Any] = []
     cancel: str | None = None
     for one in parameters:
@@ -319,13 +320,13 @@ def _field(parameter: inspect.Parameter, hint: Any) -> Any:
     return parameter.name, hint, msgspec.field(default_factory=functools.partial(copy.deepcopy, parameter.default))
 
 
-def _words(function: Callable[..., Any], name: str) -> tuple[str, dict[str, str]]:
+def _words(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """The description of the tool, and of its arguments by name."""
     import docstring_parser  # wanted where own tools are declared only
 
     raw = inspect.getdoc(function) or ""
     if not raw.strip():
-        raise RegistrationError(f"tool {name}: it needs a docstring, which tells the model when to use it")
+        raise RegistrationError("it needs a docstring, which tells the model when to use it")
     try:
         found = docstring_parser.parse(raw)
     except docstring_parser.ParseError:
