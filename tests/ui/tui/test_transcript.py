@@ -64,14 +64,15 @@ def shown(app: TerminalFace) -> list[str]:
     return [app.transcript.render_line(y).text.rstrip() for y in range(app.transcript.size.height)]
 
 
-def play(script: Sequence[Item], act: Act, size: tuple[int, int] = (80, 24)) -> None:
-    """Plays a script to a face and lets `act` look at it."""
+def play(script: Sequence[Item], act: Act, size: tuple[int, int] = (80, 24), *, alone: bool = True) -> None:
+    """Plays a script to a face and lets `act` look at it; `alone`: without the input."""
 
     async def main() -> None:
         interaction = ScriptedInteraction(script)
         app = TerminalFace(interaction)
         app.transcript.feed._clock = lambda: 0.0
         app.status._clock = lambda: 0.0
+        app.prompt.display = not alone
         async with app.run_test(size=size) as pilot:
             interaction.submit("What does it do?")
             await pilot.pause()
@@ -183,7 +184,12 @@ def test_a_very_small_terminal(matches_picture: Check) -> None:
     async def act(app: TerminalFace, pilot: Pilot[int], interaction: ScriptedInteraction) -> None:
         matches_picture(app, "small")
 
-    play([text("a long word: " + "x" * 50 + " 中文字符测试"), *call(0, "bash", "make all"), HOLD], act, (20, 5))
+    play(
+        [text("a long word: " + "x" * 50 + " 中文字符测试"), *call(0, "bash", "make all"), HOLD],
+        act,
+        (20, 5),
+        alone=False,
+    )
 
 
 def test_a_stored_session(matches_picture: Check) -> None:

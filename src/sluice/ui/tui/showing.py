@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections import deque
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ from io import TextIOBase
 
 import click
 
-from sluice.run.interaction import Interaction
 from sluice.run.interactive import open_interaction
 from sluice.run.prompt_history import open_history
 from sluice.run.settings import Settings
@@ -38,25 +38,22 @@ async def open_and_show(settings: Settings, lines: LogLines) -> int:
             code = await show_face(face)
         finally:
             lines.face = None
-        session = _session(interaction)
-    if session:
-        click.echo(f"saved as session {session}; go on with it: sluice --resume {session}", err=True)
+    situation = face.status.situation  # the last one; the interaction is closed
+    if situation.turns:
+        words = f"saved as session {situation.session}; go on with it: sluice --resume {situation.session}"
+        click.echo(words, err=True)
     return code
 
 
 async def show_face(face: TerminalFace) -> int:
     """Runs the face until its end; raises what ended it, if that was an exception."""
+    gc.collect()
+    gc.freeze()  # what was imported is never looked through again, so that no key waits for that
     with _signals(face):
         code = await face.run_async()
     if face.fault is not None:
         raise face.fault
     return 0 if code is None else code
-
-
-def _session(interaction: Interaction) -> str:
-    """The id of the session, if anything was said in it."""
-    situation = interaction.situation()
-    return situation.session if situation.turns else ""
 
 
 @contextmanager

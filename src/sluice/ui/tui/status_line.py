@@ -37,6 +37,12 @@ class StatusLine(Static):
         self._calls: dict[int, str] = {}  # the tools that run, by position
         self._asked: set[int] = set()
         self._mark = 0
+        self._words = ""
+
+    @property
+    def situation(self) -> Situation:
+        """The last one that was told."""
+        return self._situation
 
     def on_mount(self) -> None:
         """Begins to move."""
@@ -118,8 +124,10 @@ class StatusLine(Static):
         return f"{_MARKS[self._mark]} {one_line(words, 60)} {seconds:.0f} s{more}"
 
     def _show(self) -> None:
-        if self.is_attached:
-            self.update(Content(status_words(self._situation, self._activity(), max(self.size.width, 1))))
+        words = status_words(self._situation, self._activity(), max(self.size.width, 1))
+        if self.is_attached and words != self._words:
+            self._words = words
+            self.update(Content(words), layout=False)
 
 
 def status_words(situation: Situation, activity: str, width: int) -> str:

@@ -11,16 +11,17 @@ from sluice.values.messages import AssistantMessage, Conversation, ImagePart, To
 from sluice.values.results import ResultStatus, ToolResult
 
 MAX_MESSAGES = 300  # the last ones of a stored conversation that are shown
+MAX_CHARACTERS = 300_000  # of these messages together; so much is made into blocks in a few tenths of a second
 
 
 def stored_blocks(history: Conversation) -> list[Block]:
     """The blocks of the last messages, oldest first, and a line that says how many came before."""
     blocks: list[Block] = []
-    if len(history) > MAX_MESSAGES:
-        blocks.append(note(f"{len(history) - MAX_MESSAGES:,} earlier messages: /export writes them"))
-        history = history[-MAX_MESSAGES:]
+    first = _first_shown(history)
+    if first:
+        blocks.append(note(f"{first:,} earlier messages: /export writes them"))
     calls: dict[str, CallBlock] = {}
-    for message in history:
+    for message in history[first:]:
         match message:
             case UserMessage():
                 blocks.append(_asked(message))
@@ -41,6 +42,17 @@ def stored_blocks(history: Conversation) -> list[Block]:
             case _:
                 pass  # instructions of the host
     return blocks
+
+
+def _first_shown(history: Conversation) -> int:
+    """The index of the first message that is shown; the last one always is."""
+    room = MAX_CHARACTERS
+    for at in range(len(history) - 1, max(len(history) - MAX_MESSAGES, 0) - 1, -1):
+        message = history[at]
+        room -= len(message.content) if isinstance(message.content, str) else 0
+        if room < 0:
+            return min(at + 1, len(history) - 1)
+    return max(len(history) - MAX_MESSAGES, 0)
 
 
 def _asked(message: UserMessage) -> Block:

@@ -30,6 +30,7 @@ FRAME_SHARE = 3  # a frame that took long is followed by a pause this many times
 STALE_SECONDS = 0.006  # of a frame for exact heights of what is not seen
 MAX_BLOCKS = 3000  # more are dropped from the top; they stay in the store
 MAX_WEIGHT = 1_500_000  # characters of all blocks, likewise
+FRAMES_A_WEIGHING = 16  # frames between two looks at how much there is
 MAX_DRAWN = 300  # blocks that keep their rows
 
 
@@ -58,6 +59,8 @@ class Transcript(ScrollView):
         self._timer: Timer | None = None
         self._pause = FRAME_SECONDS
         self._dropped = 0
+        self._frames = 0
+        self._painted: list[Strip] = []  # the rows on the screen
 
     # -- what it is told
 
@@ -113,7 +116,9 @@ class Transcript(ScrollView):
         began = time.perf_counter()
         anchor = self._anchor()
         more = self.feed.step()
-        self._drop_oldest()
+        self._frames += 1
+        if self._frames % FRAMES_A_WEIGHING == 0 or len(self.feed.blocks) > MAX_BLOCKS:
+            self._drop_oldest()
         more = not self._lay_out(anchor) or more
         self._pause = max(FRAME_SECONDS, (time.perf_counter() - began) * FRAME_SHARE)
         if more:
@@ -163,7 +168,11 @@ class Transcript(ScrollView):
         self._tops = [0, *accumulate(block.height(width) for block in blocks)]
         self._width = width
         self._placing = True
-        self.virtual_size = Size(width, self._tops[-1])
+        size = Size(width, self._tops[-1])
+        if size != self.virtual_size:
+            # Without the layout of the whole screen that assigning it would bring: only our scrollbar depends on it.
+            self.set_reactive(Transcript.virtual_size, size)
+            self._scroll_update(size)
         if anchor is None or first is None:
             y = max(self._tops[-1] - height, 0) if self._following else self.scroll_offset.y
         else:
@@ -171,8 +180,20 @@ class Transcript(ScrollView):
         self.scroll_to(y=y, animate=False, force=True)
         self._placing = False
         self._forget(height)
-        self.refresh()
+        self._refresh_changed(height)
         return exact
+
+    def _refresh_changed(self, height: int) -> None:
+        """Has those rows of the screen drawn that are others than before."""
+        top = self.scroll_offset.y
+        rows = [self._row(top + y) for y in range(height)]
+        before, self._painted = self._painted, rows
+        if len(before) != height:
+            self.refresh()
+            return
+        changed = [y for y, (old, new) in enumerate(zip(before, rows, strict=True)) if old is not new and old != new]
+        if changed:
+            self.refresh_lines(top + changed[0], changed[-1] - changed[0] + 1)
 
     def _draw_seen(self, blocks: list[Block], width: int, height: int, first: int | None) -> None:
         rows = 0
