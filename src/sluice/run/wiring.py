@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +26,6 @@ from sluice.run.sessions import SessionJournal, data_folder, open_store
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
-from sluice.tools.allowed_hosts import parse_host
 from sluice.tools.builtin import default_tools
 from sluice.tools.jobs import Jobs
 from sluice.tools.process import environment
@@ -41,6 +40,9 @@ from sluice.values.ports import Approver, Cancel, Hooks, Journal, Store, Transpo
 from sluice.wire.dialects import DIALECTS
 from sluice.wire.dialects.base import Dialect
 from sluice.wire.inline_calls import INLINE_FORMS
+
+if TYPE_CHECKING:
+    from sluice.tools.allowed_hosts import Host
 
 _BLOCKED_WORDS: dict[Category, str] = {
     "read_only": "reading files",
@@ -163,6 +165,15 @@ def unpriced(settings: Settings, model: ModelEntry) -> list[str]:
     ]
 
 
+def listed_hosts(settings: Settings) -> list[Host]:
+    """The hosts that commands may reach."""
+    if not settings.allow_host:
+        return []
+    from sluice.tools.allowed_hosts import parse_host  # few runs list hosts
+
+    return [parse_host(text) for text in settings.allow_host]
+
+
 def unlisted(settings: Settings, policy: Policy) -> list[str]:
     """A line for whoever listed hosts where a list cannot be held to: in every sandbox but bubblewrap."""
     found = sandbox_in_force(settings, policy) if settings.allow_host and not settings.allow_network else ""
@@ -241,7 +252,7 @@ def make_sandbox(settings: Settings) -> Sandbox:
         mode=settings.sandbox,
         unsandboxed=settings.allow_unsandboxed,
         network=settings.allow_network,
-        hosts=[parse_host(text) for text in settings.allow_host],
+        hosts=listed_hosts(settings),
         private=[*private_places(settings), *config_folders()],
         limits=settings.limits,
     )

@@ -13,20 +13,22 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sluice.errors import SluiceError
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.tools import keeper
-from sluice.tools.allowed_hosts import Host
 from sluice.tools.bubblewrap import Network, find_bubblewrap, inner_words, outer_words
-from sluice.tools.host_proxy import Door, HostProxy
 from sluice.tools.private_folders import make_private_folders, remove_folder
 from sluice.tools.process import Ended, Reader, environment, run_command, succeeds
 from sluice.tools.sandbox_places import Places, UnprotectableError, find_places, planted
 from sluice.tools.sandbox_status import all_gone, read_status, status_pipe
 from sluice.tools.tree_watch import TreeWatch
 from sluice.values.ports import Cancel
+
+if TYPE_CHECKING:
+    from sluice.tools.allowed_hosts import Host
+    from sluice.tools.host_proxy import Door, HostProxy
 
 Mode = Literal["auto", "off"]
 Kind = Literal["bubblewrap", "landlock", "none", "off"]
@@ -97,7 +99,7 @@ class Sandbox:
         self._unsandboxed = unsandboxed
         self._network: Network = "all" if network else "door" if hosts else "none"
         self._hosts = tuple(hosts)
-        self._proxy = HostProxy(hosts)
+        self._proxy: HostProxy | None = None
         self.watch = TreeWatch(limits.max_run_memory_bytes, limits.max_command_processes)
         self._private = tuple(private)
         self._limits = limits
@@ -164,12 +166,20 @@ class Sandbox:
         refused: list[str] = []
         async with contextlib.AsyncExitStack() as stack:
             if kind == "bubblewrap":
-                door = await stack.enter_async_context(self._proxy.door()) if self._network == "door" else None
+                door = await stack.enter_async_context(self._way_out().door()) if self._network == "door" else None
                 ended = await self._in_bubblewrap(argv, folder, env, bounds, places, stack, door)
                 refused = door.refused if door is not None else []
             else:
                 ended = await self._in_keeper(argv, folder, env, bounds, places, stack)
         return Ran(ended, () if kind == "off" else tuple(planted(places)), tuple(refused))
+
+    def _way_out(self) -> HostProxy:
+        """The proxy of this session, whose names keep their addresses."""
+        if self._proxy is None:
+            from sluice.tools.host_proxy import HostProxy  # few runs list hosts
+
+            self._proxy = HostProxy(self._hosts)
+        return self._proxy
 
     def close(self) -> None:
         """Removes the private folders with what commands left in them. Calling it twice is fine."""
