@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from interaction_desk import ESCAPED, Desk, at_desk, run
 from run_world import DONE, FakeTransport, Gate, event, text
 
 from sluice.errors import ConfigurationError
+from sluice.run.agent import Agent
 from sluice.run.config import Settings
 from sluice.run.event_stream import MOST_WAITING
 from sluice.run.interaction import (
@@ -261,6 +263,24 @@ def test_settings_that_cannot_be_used_open_nothing(tmp_path: Path) -> None:
             with pytest.raises(ConfigurationError):
                 async with open_interaction(set_up, escaped=ESCAPED, transport=FakeTransport([])):
                     raise AssertionError
+
+    run(work)
+
+
+def test_a_fault_of_ours_ends_the_run_and_not_the_interaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, "yes") as desk:
+
+            async def breaks(self: Agent, prompt: str) -> AsyncGenerator[n.Notice, None]:
+                yield n.Warned(message="so far")
+                raise RuntimeError("a fault")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Agent, "run", breaks)
+                end = await desk.said("a")
+            assert (end.outcome, end.saved) == ("failed", False)
+            assert "RuntimeError: a fault" in end.message
+            assert (await desk.said("b")).text == "yes"
 
     run(work)
 

@@ -206,6 +206,8 @@ def test_what_a_build_would_run_is_told(tmp_path: Path) -> None:
             desk.interaction.submit("go")
             wanted = await answered(desk, "deny")
             await desk.until(n.RunFinished)
+        assert wanted.details[0] == "as the project stands now, it runs:"
+        assert all(line.startswith("│ ") for line in wanted.details[1:])
         assert any("make" in line for line in wanted.details)
         assert wanted.session_words is None or "exactly" in wanted.session_words
 

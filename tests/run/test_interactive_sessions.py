@@ -331,6 +331,31 @@ def test_closing_in_the_middle_of_a_request(tmp_path: Path, what: str) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("steps", range(0, 60, 5))
+def test_closing_at_any_step_on_the_way_to_another_session(tmp_path: Path, steps: int) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, "one") as desk:
+            await desk.said("a")
+            task = asyncio.ensure_future(desk.interaction.open_session(None))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await desk.interaction.close()
+            await asyncio.wait({task})
+            task.exception()
+        async with at_desk(tmp_path) as desk:
+            assert [row.title for row in desk.interaction.sessions()] == ["a"]
+
+    run(work)
+
+
+def test_what_was_found_at_the_opening_is_told_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, session=Wish(how="continue")) as desk:
+            assert "no session yet" in desk.of(n.Warned)[0].message
+
+    run(work)
+
+
 _KILLED = """
 import asyncio, sys
 from sluice.run.config import Settings

@@ -89,8 +89,10 @@ class FaceApprover:
             lines += [GUTTER + line for line in shown.text.split("\n")]
             if shown.odd:
                 notes.append(f"{shown.heading.partition(':')[0]}: {shown.odd}")
-        for line in self._where.details(spec, arguments):
-            notes.append(in_one_line(line, self._escaped))
+        behind = self._where.details(spec, arguments)
+        if behind:
+            notes.append("as the project stands now, it runs:")
+            notes += [GUTTER + in_one_line(line, self._escaped) for line in behind]
         return ApprovalWanted(
             number=number,
             tool=in_one_line(spec.name, self._escaped),

@@ -10,7 +10,7 @@ from typing import Literal
 from sluice.errors import ConfigurationError
 from sluice.policy.decide import judge
 from sluice.policy.rules import Policy
-from sluice.run.doctor import examine
+from sluice.run.doctor import examined
 from sluice.run.doctor import lines as report_lines
 from sluice.run.grants import SessionGrants
 from sluice.run.interaction import SessionRow, Situation
@@ -128,9 +128,9 @@ def sessions(settings: Settings) -> tuple[SessionRow, ...]:
     )
 
 
-def doctor_lines() -> tuple[str, ...]:
-    """What `sluice doctor` prints. Blocks for about a second; not for a running event loop."""
-    return tuple(report_lines(examine()))
+async def doctor_lines() -> tuple[str, ...]:
+    """What `sluice doctor` prints. Being cancelled ends what it tries."""
+    return tuple(report_lines(await examined()))
 
 
 # -- writing

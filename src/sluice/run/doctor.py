@@ -63,13 +63,25 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def examine() -> Report:
-    """Tries each protection in folders of its own, which are removed again. Takes about a second."""
+    """As `examined`, with an event loop of its own."""
+    return asyncio.run(examined())
+
+
+async def examined() -> Report:
+    """Tries each protection in folders of its own, which are removed again. Takes about a second.
+
+    Being cancelled ends the command that is being tried, and leaves nothing.
+    """
     kind = available()
     found: tuple[Protection, ...] = ()
     if kind != "none":
-        with tempfile.TemporaryDirectory(prefix="sluice-doctor-") as folder:
-            found = asyncio.run(_try_all(kind, Path(folder).resolve()))
+        with tempfile.TemporaryDirectory(prefix="sluice-doctor-", dir=_temporary()) as folder:
+            found = await _try_all(kind, Path(folder))
     return Report(kind, find_bubblewrap(), landlock_version(), found)
+
+
+def _temporary() -> str:
+    return os.path.realpath(tempfile.gettempdir())
 
 
 async def _try_all(kind: Kind, folder: Path) -> tuple[Protection, ...]:

@@ -20,8 +20,9 @@ class ApprovalWanted(msgspec.Struct, frozen=True, kw_only=True):
     """A person must decide. `text` is what would run, complete and escaped; nothing of it can hide or look like ours.
 
     `number` names the question in `answer`. `reason` says why it is asked. `session_words` says what "this session" would
-    allow, in one line; `None` where only a single call may be allowed. `details` are further lines, such as what a build
-    would run. `arguments` is the raw text, for a face that shows a diff or a command of its own; never shown unescaped.
+    allow, in one line; `None` where only a single call may be allowed. `details` are further lines, escaped, such as what
+    a build would run: what stands in the project's files is behind a gutter.
+    `arguments` is the raw text, for a face that shows a diff or a command of its own; never shown unescaped.
     """
 
     number: int

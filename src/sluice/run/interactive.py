@@ -10,12 +10,10 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from sluice.errors import ConfigurationError
 from sluice.run import desk
-from sluice.run.api_key import with_key
 from sluice.run.asking import FaceApprover
 from sluice.run.call_details import call_details
 from sluice.run.changes import Changes
@@ -34,13 +32,13 @@ from sluice.run.interaction import (
     Situation,
     UntrustedFile,
 )
-from sluice.run.model_choice import offered, settings_for
+from sluice.run.model_in_use import ModelInUse
 from sluice.run.question import Escaped
 from sluice.run.scope import words_of
 from sluice.run.seat import Seat, in_thread, open_seat, whole
 from sluice.run.settings import Settings
 from sluice.run.waiting_prompts import WaitingPrompts
-from sluice.run.wiring import make_transport, model_side, state_folder
+from sluice.run.wiring import state_folder
 from sluice.session.audit import AuditLog
 from sluice.session.wish import Wish
 from sluice.values import notices as n
@@ -79,11 +77,7 @@ class _Live:
     def __init__(
         self, settings: Settings, escaped: Escaped, environ: Mapping[str, str], transport: Transport | None
     ) -> None:
-        self._settings = settings
-        self._environ = environ
-        self._given = transport
-        self._transport: Transport | None = transport
-        self._wanted: Settings | None = None  # of a model that was chosen and is not in use yet
+        self._model = ModelInUse(settings, environ, transport)
         self._stream = EventStream()
         self._prompts = WaitingPrompts()
         self._audit = AuditLog(str(state_folder() / "audit.jsonl"))
@@ -98,6 +92,7 @@ class _Live:
         self._closed = False
         self._wake = asyncio.Event()
         self._changes = Changes(self._wake.set)
+        self._trial = Changes(lambda: None)  # goes beside a run
         self._driver: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -105,9 +100,7 @@ class _Live:
 
     async def open(self) -> None:
         """Opens the session and starts to wait for prompts. Raises `ConfigurationError`."""
-        self._settings = await with_key(self._settings)
-        if self._transport is None:
-            self._transport = make_transport(self._settings)
+        await self._model.open()
         self._sandbox = await in_thread(lambda: desk.sandbox_words(self._settings))
         self._found, self._trust = await in_thread(self._looked_at_folder)
         self._seat_now = await self._opened(self._settings.session)
@@ -132,16 +125,20 @@ class _Live:
         if self._seat_now is not None:
             self._seat_now.agent.cancel()
         await self._changes.end()
+        await self._trial.end()
         if self._driver is not None:
             await asyncio.wait({self._driver})
         try:
             if self._seat_now is not None:
                 await self._seat_now.close()
         finally:
-            if self._transport is not None and self._transport is not self._given:
-                await self._transport.close()
+            await self._model.close()
             self._audit.close()
             self._stream.close()
+
+    @property
+    def _settings(self) -> Settings:
+        return self._model.settings
 
     @property
     def _seat(self) -> Seat:
@@ -150,12 +147,11 @@ class _Live:
         return self._seat_now
 
     async def _opened(self, wish: Wish) -> Seat:
-        assert self._transport is not None
         return await open_seat(
             self._settings,
             wish,
             approver=self._approver,
-            transport=self._transport,
+            transport=self._model.transport,
             instructions=self._instructions(),
             in_front_changed=self._tell_situation,
         )
@@ -262,7 +258,7 @@ class _Live:
     def situation(self) -> Situation:
         """See `Interaction.situation`. After the close it is the last one."""
         assert self._seat_now is not None
-        return desk.situation(self._wanted or self._settings, self._seat_now, self._sandbox, self._running)
+        return desk.situation(self._model.shown, self._seat_now, self._sandbox, self._running)
 
     def _tell_situation(self) -> None:
         if self._seat_now is not None and not self._closed:
@@ -273,7 +269,10 @@ class _Live:
         self._stream.tell(QueueChanged(waiting=self._prompts.shown()))
 
     def _tell_session(self, history: Conversation) -> None:
-        self._stream.tell(SessionOpened(session=self._seat.agent.session, history=history))
+        agent = self._seat.agent
+        self._stream.tell(SessionOpened(session=agent.session, history=history))
+        while agent.parts.news:  # a person need not wait for the first run to learn what was found at the opening
+            self._stream.tell(n.Warned(message=agent.parts.news.pop(0)))
         self._tell_situation()
 
     def place(self) -> str:
@@ -327,7 +326,7 @@ class _Live:
         return await self._alone(self._compact)
 
     async def _compact(self) -> tuple[int, int]:
-        problem = await self._use_wanted_model()
+        problem = await self._model.use(self._seat.agent)
         if problem is not None:
             raise ConfigurationError(problem)
         told = await self._seat.agent.compact()
@@ -340,53 +339,24 @@ class _Live:
         return await desk.export(self._settings, self._seat, form, path)
 
     async def doctor(self) -> tuple[str, ...]:
-        return await in_thread(desk.doctor_lines)
+        return await self._trial.make(desk.doctor_lines)
 
     # -- models
 
     def set_model(self, model: str) -> None:
         _ = self._seat
-        wanted = settings_for(self._settings, model, self._environ)
-        model_side(wanted)
-        self._wanted = wanted
+        self._model.choose(model)
         self._tell_situation()
 
     async def _model_problem(self) -> str | None:
-        """The same before a prompt, where a cancel gives it up: then it is tried again before the next one."""
-        if self._wanted is None:
-            return None
+        """Why the model that was chosen cannot be asked. A cancel gives it up: it is tried again before the next prompt."""
         try:
-            return await self._changes.make(self._use_wanted_model)
+            return await self._changes.make(lambda: self._model.use(self._seat.agent)) if self._model.waits else None
         except ConfigurationError:
             return None
 
-    async def _use_wanted_model(self) -> str | None:
-        """Takes the model into use that was chosen last. What stands against it is returned, and the old one stays."""
-        wanted = self._wanted
-        if wanted is None:
-            return None
-        seat, old = self._seat, self._transport
-        try:
-            wanted = await with_key(wanted)
-            self._chosen(wanted)
-            keep = self._given is not None or wanted.mode == "mock" or wanted.replay is not None
-            transport = old if keep else make_transport(wanted)
-            assert transport is not None
-            seat.agent.use(replace(seat.agent.parts, transport=transport, **model_side(wanted)))
-        except ConfigurationError as error:
-            self._chosen(wanted)
-            return f"the model was not changed: {error}"
-        self._settings, self._transport = wanted, transport
-        if old is not None and old is not transport:
-            await old.close()
-        return None
-
-    def _chosen(self, wanted: Settings) -> None:
-        if self._wanted is wanted:  # else another one was chosen meanwhile
-            self._wanted = None
-
     def models(self) -> tuple[str, ...]:
-        return offered(self._wanted or self._settings, self._environ)
+        return self._model.offered()
 
     # -- looking
 
@@ -404,7 +374,7 @@ class _Live:
         return tuple(self._seat.spending.lines())
 
     def settings_shown(self) -> dict[str, Any]:
-        return (self._wanted or self._settings).shown()
+        return (self._model.shown).shown()
 
     # -- the files of the folder
 

@@ -31,7 +31,7 @@ def show(last: int | None, output: str) -> int:
         fields = dict(record.get("fields") or {})
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.get("at", 0)))
         first = [fields.pop(key) for key in ("tool", "decision", "rule", "status") if fields.get(key)]
-        rest = [f"{key}={fields[key]}" for key in ("words", "arguments", "code") if fields.get(key)]
+        rest = [f"{key}={fields[key]}" for key in ("by", "words", "arguments", "code") if fields.get(key)]
         words = " ".join(str(part) for part in (record.get("n", "?"), when, record["event"], *first, *rest))
         click.echo(one_line(words, 1000))
     sys.stdout.buffer.flush()
