@@ -7,25 +7,34 @@ message of `messages.py`, and is asked of the interaction here and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable
-from typing import ClassVar, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, Protocol, TypeVar
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.screen import Screen
 
 from sluice.errors import SluiceError
 from sluice.run.interaction import Event, Interaction
 from sluice.run.prompt_history import PromptHistory
 from sluice.ui.tui import messages
+from sluice.ui.tui.approval_panel import ApprovalPanel
+from sluice.ui.tui.command_desk import CommandDesk
 from sluice.ui.tui.completion import Files
+from sluice.ui.tui.desktop_notice import notice_sequence
 from sluice.ui.tui.prompt_area import PromptArea
 from sluice.ui.tui.prompt_panel import PromptPanel
+from sluice.ui.tui.queue_panel import QueuePanel
 from sluice.ui.tui.said_blocks import Kind
+from sluice.ui.tui.session_picker import SessionOffer
 from sluice.ui.tui.status_line import StatusLine
 from sluice.ui.tui.terminal_driver import TerminalDriver
 from sluice.ui.tui.transcript import Transcript
+from sluice.ui.tui.trust_screen import TrustScreen
 from sluice.values.notices import CallProgressed, ReasoningNotice, TextNotice
 
 T = TypeVar("T")
@@ -52,6 +61,8 @@ class TerminalFace(App[int]):
         Binding("ctrl+c", "cancel", "Cancel", priority=True, show=False),
         Binding("ctrl+o", "details", "Details", priority=True),
         Binding("ctrl+b", "background", "To background", priority=True, show=False),
+        Binding("ctrl+q", "leave", show=False, priority=True),
+        Binding("ctrl+r", "resume_last", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", "Suspend", priority=True, show=False),
         Binding("pageup", "page(-1)", show=False, priority=True),
         Binding("pagedown", "page(1)", show=False, priority=True),
@@ -82,13 +93,18 @@ class TerminalFace(App[int]):
         self.transcript = Transcript()
         self.status = StatusLine(interaction.situation())
         self.prompt = PromptPanel(history, files, interaction.models)
+        self.approval = ApprovalPanel(lambda: self._last_key, self._nobody_types)
+        self.queue = QueuePanel()
+        self.offer = SessionOffer()
+        self.desk = CommandDesk(self)
         self._cancelled_at = -LEAVE_SECONDS
-        self.hearers: list[Hears] = [self.transcript, self.status]
+        self._last_key = 0.0
+        self.hearers: list[Hears] = [self.transcript, self.status, self.approval, self.queue, self.offer]
 
     def compose(self) -> ComposeResult:
         """The places, from above: what was said, panels that ask, the input, the status line."""
         yield self.transcript
-        yield Vertical(id="panels")  # T2: approval panel, queue panel
+        yield Vertical(self.approval, self.queue, self.offer, id="panels")
         yield self.prompt
         yield self.status
 
@@ -96,6 +112,7 @@ class TerminalFace(App[int]):
         """Begins to listen."""
         self.theme = "ansi-dark"
         self.prompt.area.focus()
+        self._first_questions()
         self.run_worker(self._pump(), name="events", exit_on_error=True)
 
     async def _pump(self) -> None:
@@ -115,6 +132,26 @@ class TerminalFace(App[int]):
             return
         for widget in self.hearers:
             widget.hear(event)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Notes when a key was pressed, wherever it goes: no question is answered in the middle of typing."""
+        if isinstance(event, events.Key):
+            self._last_key = event.time
+        await super().on_event(event)
+
+    def _first_questions(self) -> None:
+        """What a folder that is new would have read; the last session."""
+        if files := self.attempt(self.interaction.unknown_files):
+            self.show_screen(TrustScreen(self.interaction.situation().workspace, files), self._trust)
+        if self.offer_sessions:
+            now = self.interaction.situation().session
+            rows = [row for row in self.attempt(self.interaction.sessions) or () if row.session != now and row.messages]
+            if rows:
+                self.offer.offer(rows[0], time.time())
+
+    def _trust(self, read: bool | None) -> None:
+        if read is not None:
+            self.attempt(lambda: self.interaction.trust(read))
 
     # -- what the widgets want
 
@@ -138,15 +175,88 @@ class TerminalFace(App[int]):
 
     def on_submitted(self, message: messages.Submitted) -> None:
         """Queues the prompt; one that is refused goes back into the input."""
-        if self._try(lambda: self.interaction.submit(message.text, steering=message.steering)) is None:
+        self.transcript.scroll_to_end()
+        if self.attempt(lambda: self.interaction.submit(message.text, steering=message.steering)) is None:
             self.prompt.area.put_back(message.text)
 
     def on_edited(self, message: messages.Edited) -> None:
         """Changes a waiting prompt; if it does not wait any more, the text goes back into the input."""
-        if not (done := self._try(lambda: self.interaction.edit(message.number, message.text))):
+        if not (done := self.attempt(lambda: self.interaction.edit(message.number, message.text))):
             if done is False:
                 self.say("that prompt does not wait any more", "warning")
             self.prompt.area.put_back(message.text)
+
+    def on_taken_back(self, message: messages.TakenBack) -> None:
+        """Takes a waiting prompt back into the input."""
+        text = self.attempt(lambda: self.interaction.take_back(message.number))
+        if text is None:
+            self.say("that prompt does not wait any more", "warning")
+        else:
+            self.prompt.area.put_back(text)
+            self.prompt.area.focus()
+
+    def on_steer_wanted(self, message: messages.SteerWanted) -> None:
+        """Sends a waiting prompt into the run that is going."""
+        text = self.attempt(lambda: self.interaction.take_back(message.number))
+        if text is None:
+            self.say("that prompt does not wait any more", "warning")
+        elif self.attempt(lambda: self.interaction.submit(text, steering=True)) is None:
+            self.prompt.area.put_back(text)
+
+    def on_queue_panel_edit_wanted(self, message: QueuePanel.EditWanted) -> None:
+        """Lets the input edit it."""
+        self.prompt.area.edit_waiting(message.queued.number, message.queued.text)
+
+    def on_command_given(self, message: messages.CommandGiven) -> None:
+        """Carries it out."""
+        self.begin(self.desk.give(message.name, message.argument))
+
+    def on_prompt_area_next_panel(self) -> None:
+        """Tab: to what asks, else to what waits."""
+        if self.approval.asking:
+            self.approval.focus()
+        elif self.queue.waiting:
+            self.queue.focus()
+
+    def on_queue_panel_done(self) -> None:
+        """Back to the input."""
+        self.prompt.area.focus()
+
+    def on_approval_panel_done(self) -> None:
+        """Back to the input, if the question had the focus or it is gone."""
+        if not self.queue.has_focus:
+            self.prompt.area.focus()
+
+    def on_approval_panel_focus_wanted(self) -> None:
+        """Gives the question the focus, if nobody began to type meanwhile."""
+        if self._nobody_types():
+            self.approval.focus()
+
+    def on_approval_panel_appeared(self) -> None:
+        """Calls the person."""
+        self.bell()
+        notice = notice_sequence("Sluice asks for an approval", os.environ)
+        if notice and not self.is_headless and self._driver is not None:
+            self._driver.write(notice)
+
+    def _nobody_types(self) -> bool:
+        """Whether taking the focus from the input disturbs nobody."""
+        area = self.prompt.area
+        return area.has_focus and not area.text and area.editing is None and len(self.screen_stack) == 1
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Lets work go on by itself."""
+        self.run_worker(work)
+
+    def show_screen(self, screen: Screen[Any], then: Callable[[Any], None] | None = None) -> None:
+        """Puts a screen above this one, and calls `then` with its result."""
+        self.push_screen(screen, then)
+
+    def show_queue(self) -> bool:
+        """Goes to the prompts that wait; false if there are none."""
+        if self.queue.waiting:
+            self.queue.focus()
+        return bool(self.queue.waiting)
 
     def on_prompt_area_remark(self, message: PromptArea.Remark) -> None:
         """Says it."""
@@ -162,16 +272,17 @@ class TerminalFace(App[int]):
 
     def on_answered(self, message: messages.Answered) -> None:
         """Gives the answer on."""
-        self._try(lambda: self.interaction.answer(message.number, message.allowed, message.words))
+        if not self.attempt(lambda: self.interaction.answer(message.number, message.allowed, message.words)):
+            self.approval.ask_again()
 
     def on_background_wanted(self) -> None:
         """Moves what runs to the background."""
-        if not self._try(self.interaction.to_background):
+        if not self.attempt(self.interaction.to_background):
             self.say("there is no command that could be moved to the background", "warning")
 
     def on_cancel_wanted(self) -> None:
         """Ends the run; the prompts that waited come back into the input."""
-        if back := self._try(self.interaction.cancel):
+        if back := self.attempt(self.interaction.cancel):
             self.prompt.area.put_back(*(prompt.text for prompt in back))
 
     def on_leave_wanted(self) -> None:
@@ -189,7 +300,8 @@ class TerminalFace(App[int]):
         await self.wait_for("storing", self.interaction.close())
         self.exit(self._code)
 
-    def _try(self, request: Callable[[], T]) -> T | None:
+    def attempt(self, request: Callable[[], T]) -> T | None:
+        """Asks the interaction; an error is one line and `None`."""
         try:
             return request()
         except (SluiceError, OSError) as error:
@@ -208,6 +320,15 @@ class TerminalFace(App[int]):
         if not self.interaction.situation().running:
             self.say("Ctrl-C again leaves")
         self.post_message(messages.CancelWanted())
+
+    def action_leave(self) -> None:
+        """Ctrl-Q."""
+        self.post_message(messages.LeaveWanted())
+
+    def action_resume_last(self) -> None:
+        """Ctrl-R, while a session is offered."""
+        if (session := self.offer.session) is not None:
+            self.begin(self.desk.give("resume", session))
 
     def action_background(self) -> None:
         """Ctrl-B."""
