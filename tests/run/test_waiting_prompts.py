@@ -11,7 +11,9 @@ from sluice.run.steering import Steering
 from sluice.run.waiting_prompts import MAX_PROMPT_BYTES, MAX_WAITING, WaitingPrompts
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "steer", "next", "give", "end", "edit", "take", "all"]), st.integers(1, 12))
+    st.tuples(
+        st.sampled_from(["add", "steer", "next", "give", "close", "end", "edit", "take", "all"]), st.integers(1, 12)
+    )
 )
 
 
@@ -34,6 +36,8 @@ def test_no_prompt_is_lost_or_sent_twice(steps: list[tuple[str, int]]) -> None:
                 if (prompt := prompts.given()) is not None:
                     assert prompt.steering
                     gone.append(prompt.number)
+            case "close":
+                steering.close()  # the run is over, and it has not been told yet
             case "end":
                 steering.close()
                 late = any(p.steering for p in prompts.shown())

@@ -55,7 +55,7 @@ class WaitingPrompts:
                 self._queue[place] = msgspec.structs.replace(prompt, text=text)
                 return True
         for place, (prompt, ticket) in enumerate(self._steering):
-            if prompt.number == number and ticket.edit(_message(text)):
+            if prompt.number == number and (ticket.edit(_message(text)) or ticket.state == "unsent"):
                 self._steering[place] = msgspec.structs.replace(prompt, text=text), ticket
                 return True
         return False
@@ -67,14 +67,14 @@ class WaitingPrompts:
                 self._queue.remove(prompt)
                 return prompt.text
         for entry in self._steering:
-            if entry[0].number == number and entry[1].take_back():
+            if entry[0].number == number and _held_back(entry[1]):
                 self._steering.remove(entry)
                 return entry[0].text
         return None
 
     def take_all_back(self) -> tuple[Queued, ...]:
         """Removes all that still wait."""
-        steering = [prompt for prompt, ticket in self._steering if ticket.take_back()]
+        steering = [prompt for prompt, ticket in self._steering if _held_back(ticket)]
         back = (*steering, *self._queue)
         self._queue.clear()
         self._steering = [entry for entry in self._steering if entry[0] not in steering]
@@ -98,6 +98,11 @@ class WaitingPrompts:
         self._queue[:0] = late
         self._steering.clear()
         return bool(late)
+
+
+def _held_back(ticket: SteeringTicket) -> bool:
+    """Whether the model never gets it; a run that was over already has not taken it."""
+    return ticket.take_back() or ticket.state == "unsent"
 
 
 def _usable(text: str) -> None:
