@@ -372,6 +372,7 @@ def test_a_function_that_watches_its_cancel_ends_by_itself(how: str) -> None:
     result = asyncio.run(run())
     threads[0].join(20)
     assert result.status == ("ok" if how == "cancelled" else "timed_out")
+    assert "at work" not in result.content
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed_out"])

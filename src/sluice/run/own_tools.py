@@ -167,9 +167,6 @@ class _Runner:
         wish = asyncio.ensure_future(context.cancel.wait())
         try:
             await asyncio.wait({work, wish}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done() and self._cancel is not None:
-                stop.set()
-                await asyncio.wait({work}, timeout=_OWN_END_SECONDS)
         except asyncio.CancelledError:  # its time is over
             await self._end(work, wish, stop)
             if work.cancelled() and self._abandoned():
@@ -185,6 +182,8 @@ class _Runner:
     async def _end(self, work: asyncio.Future[Any], wish: asyncio.Future[bool], stop: StopWish) -> None:
         stop.set()
         wish.cancel()
+        if not work.done() and self._cancel is not None:  # it looks whether it is still wanted
+            await asyncio.wait({work}, timeout=_OWN_END_SECONDS / 2)
         if not work.done():
             work.cancel()
         await asyncio.wait({work, wish}, timeout=_OWN_END_SECONDS)
