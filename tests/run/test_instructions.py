@@ -178,6 +178,13 @@ def test_a_run_can_do_without(tmp_path: Path) -> None:
     assert headless_instructions(settings) == NO_INSTRUCTIONS
 
 
+def test_a_small_window_is_not_filled_by_it(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("x" * 5000)
+    settings = Settings(workspace=str(tmp_path), mode="mock", window_tokens=2048)
+    (file,) = headless_instructions(settings).files
+    assert len(file.text) == 2048
+
+
 def test_a_dry_run_shows_it(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("Use tabs.")
     settings = Settings(workspace=str(tmp_path))

@@ -95,10 +95,14 @@ def read_instructions(workspace: str, limits: Limits) -> Instructions:
 
 
 def headless_instructions(settings: Settings) -> Instructions:
-    """What a run without a person is given: all of it, unless `no_agents_md` is set."""
+    """What a run is given: all of it, unless `no_agents_md` is set; at most a quarter of a window that the user set."""
     if settings.no_agents_md:
         return NO_INSTRUCTIONS
-    return read_instructions(settings.workspace, settings.limits)
+    limits = settings.limits
+    if settings.window_tokens is not None:  # a byte for each token of the window is about a quarter of it
+        most = min(limits.max_instructions_bytes, settings.window_tokens)
+        limits = msgspec.structs.replace(limits, max_instructions_bytes=most)
+    return read_instructions(settings.workspace, limits)
 
 
 def _folders(workspace: str) -> Iterator[str]:
