@@ -98,6 +98,8 @@ async def key_from_command(words: Sequence[str]) -> str:
         raise ConfigurationError(f"{named} cannot be run: {reason}") from None
     if ended.timed_out:
         raise ConfigurationError(f"{named} did not end within {COMMAND_SECONDS:g} s")
+    if ended.stopped:
+        raise ConfigurationError(f"{named} prints more than {MAX_KEY_BYTES} bytes, which is no key")
     if ended.exit_code != 0:
         how = f"exit code {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
         raise ConfigurationError(f"{named} failed ({how}); run it by hand to see why")
