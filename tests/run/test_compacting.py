@@ -38,6 +38,8 @@ class NotingStore(MemoryStore):
 
 def _compact(world: World) -> Summarised:
     async def go() -> Summarised:
+        if world.talk.messages:
+            await world.store.started("before", UserMessage("the task"))
         async with asyncio.timeout(10):
             told = await world.agent().compact()
         assert asyncio.all_tasks() == {asyncio.current_task()}

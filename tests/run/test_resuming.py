@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from run_world import World, calls, check_notices, done, end_of, text
 from test_prefix import Recording, parts
 
 from sluice.run.agent import Agent
+from sluice.run.config import Settings
 from sluice.run.conversation import Talk
 from sluice.run.recalling import recalled
 from sluice.run.result_text import result_text
+from sluice.run.sessions import open_store
+from sluice.run.wiring import open_agent
 from sluice.session import catalog
 from sluice.session.disk import reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
 from sluice.values import notices as n
-from sluice.values.messages import ToolMessage
+from sluice.values.messages import ToolMessage, UserMessage
 from sluice.values.results import ToolResult
 
 Notices = list[n.Notice]
@@ -252,3 +257,68 @@ def test_where_nobody_can_be_asked_it_stays_undone(tmp_path: Path) -> None:
     world = _ids(World(text("I leave it."), allow=False), "b")
     asyncio.run(_process(path, world, "go on"))
     assert world.tools.ran == []
+
+
+# -- the same through what `sluice` opens
+
+
+def _settings(folder: Path, messages: list[dict[str, Any]], **more: Any) -> Settings:
+    (folder / "work").mkdir(exist_ok=True)
+    fixture = folder / "fixture.json"
+    fixture.write_text(json.dumps([{"role": "assistant", **m} for m in messages]))
+    return Settings(workspace=str(folder / "work"), mode="mock", mock_fixture=str(fixture), **more)
+
+
+_LIST = {"tool_calls": [{"function": {"name": "list_files_bounded", "arguments": {}}}]}
+
+
+def _opened(settings: Settings, *prompts: str) -> tuple[list[Notices], Any]:
+    async def body() -> tuple[list[Notices], Any]:
+        async with open_agent(settings) as agent:
+            return [[x async for x in agent.run(prompt)] for prompt in prompts], agent.messages
+
+    return asyncio.run(body())
+
+
+def test_an_opened_agent_knows_of_the_loop_before_it(tmp_path: Path) -> None:
+    (notices,), _ = _opened(_settings(tmp_path, [_LIST] * 5), "go")
+    assert end_of(notices).outcome == "provider_error", "the fixture is used up"
+    (again,), _ = _opened(_settings(tmp_path, [_LIST], session=Wish(how="continue")), "go on")
+    assert end_of(again).outcome == "loop"
+
+
+def test_an_opened_agent_sends_what_was_shrunk(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, [{"content": "hello"}])
+    _opened(settings, "go")
+    short = (UserMessage("[Summary] hello", origin="host"),)
+
+    async def shrink() -> None:
+        opening = await open_store(msgspec.structs.replace(settings, session=Wish(how="continue")))
+        assert opening is not None
+        await opening.store.shrank(short)
+        await opening.store.close()
+
+    asyncio.run(shrink())
+    _, messages = _opened(_settings(tmp_path, [], session=Wish(how="continue")))
+    assert messages == short
+
+
+def test_in_one_process_the_same_work_after_each_answer_is_no_loop() -> None:
+    scripts = [script for _ in range(8) for script in (*_same(1), text("here it is"))]
+    for notices in World(*scripts).runs(*["look again"] * 8):
+        assert end_of(notices).outcome == "completed"
+
+
+def test_a_run_that_was_told_to_go_was_broken_off(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def told_to_go() -> bool:
+        opening = await open_session(path, "/p", Wish(how="new"), new_id=lambda: "ses_1", words=result_text)
+        try:
+            await opening.store.started("r", UserMessage("x"))
+            await opening.store.finished("r", "terminated")
+            return await opening.store.broken_off()
+        finally:
+            await opening.store.close()
+
+    assert asyncio.run(told_to_go())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_world import DONE, Answer, Gate, World, calls, check_conversation, done, end_of, event, text
 
-from sluice.errors import TransportError
+from sluice.errors import StoreError, TransportError
 from sluice.run.agent import Agent
 from sluice.run.shrinking import shrink
+from sluice.session.memory import MemoryStore
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, Conversation, ToolCall, ToolMessage, Usage, UserMessage
 
@@ -247,3 +249,59 @@ def test_in_a_run_what_is_too_long_and_cannot_be_shrunk_is_a_named_limit() -> No
     end = end_of(world.run("go"))
     assert end.outcome == "limit:context"
     assert len(world.transport.bodies) == 1
+
+
+def test_the_model_that_summarises_never_gets_more_than_fits() -> None:
+    """A long conversation of words alone: nothing can be shortened, and the whole is more than the model can read."""
+    world = World(text("S"))
+    messages: list[Any] = [UserMessage("the task")]
+    for at in range(40):
+        messages += [AssistantMessage(content=f"step {at} " * 100), UserMessage("go on")]
+    world.talk.messages = tuple(messages)
+    assert _shrink(world, 20_000)[0]
+    (sent,) = world.transport.bodies
+    assert len(json.dumps(sent, separators=(",", ":"))) <= 20_000
+    words = [m["content"] for m in sent["messages"]]
+    assert words[1] == "the task", "the task is always told"
+    assert words[2].startswith("step 18 "), "the oldest steps are left out, the newest are there"
+    assert words[-3].startswith("step 39")
+
+
+def test_where_not_even_that_fits_no_model_is_asked() -> None:
+    world = World()
+    before = world.talk.messages = (UserMessage("x" * 30_000), *_talk(world, 4, size=100)[1:])
+    assert _shrink(world, 20_000) == (False, Usage())
+    assert world.transport.bodies == []
+    assert world.talk.messages == before
+
+
+def test_in_a_run_what_could_not_be_shrunk_is_told_with_what_it_cost() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
+    world = _long_run(max_context_bytes=8_300)
+    looks = [calls(("look", f'{{"path": "{at}"}}')) for at in range(3)]
+    world.transport._scripts = iter([*looks, [event({"content": " "}), event({}, "stop", usage=usage), DONE]])
+    notices = world.run()
+    (told,) = [x for x in notices if isinstance(x, n.Summarised)]
+    assert not told.ok
+    assert told.before == told.after
+    assert told.usage is not None
+    assert told.usage.input_tokens == 1000
+    assert end_of(notices).outcome == "limit:context"
+
+
+def test_in_a_run_a_shrunk_context_that_cannot_be_stored_is_said_and_stops_nothing() -> None:
+    class Full(MemoryStore):
+        async def shrank(self, messages: Conversation) -> None:
+            raise StoreError("full", "the disk is full")
+
+    world = _long_run(text("fine"))
+    world = World(
+        *[calls(("look", f'{{"path": "{at}"}}')) for at in range(5)],
+        text("fine"),
+        store=Full(),
+        tools={"look": world.tools.tools["look"]},
+        limits={"max_context_bytes": 14_000},
+    )
+    notices = world.run()
+    assert end_of(notices).outcome == "completed"
+    assert any(isinstance(x, n.Warned) and "disk is full" in x.message for x in notices)

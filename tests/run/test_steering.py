@@ -13,7 +13,7 @@ from sluice.run.parts import Parts
 from sluice.run.steering import Steering, SteeringTicket
 from sluice.session.memory import MemoryStore
 from sluice.values import notices as n
-from sluice.values.messages import ImagePart, TextPart, UserMessage, plain_text
+from sluice.values.messages import ImagePart, Message, TextPart, UserMessage, plain_text
 
 
 def steer_at(kind: type, *words: str, tickets: list[SteeringTicket] | None = None, turn: int = 1):  # type: ignore[no-untyped-def]
@@ -69,6 +69,28 @@ def test_a_cancel_leaves_it_unsent() -> None:
     assert end_of(notices).outcome == "cancelled"
     assert [t.state for t in tickets] == ["unsent"]
     assert end_of(notices).extra["unsent"] == ["never mind"]
+
+
+def test_a_cancel_while_the_first_is_stored_leaves_the_second_unsent() -> None:
+    class Cancelling(MemoryStore):
+        async def append(self, run: str, message: Message) -> str:
+            if message == UserMessage("first"):
+                agents[0].cancel()
+            return await super().append(run, message)
+
+    agents: list[Agent] = []
+    tickets: list[SteeringTicket] = []
+    world = World(calls("look"), store=Cancelling())
+
+    def react(notice: n.Notice, agent: Agent) -> None:
+        if isinstance(notice, n.CallArrived):
+            agents.append(agent)
+            tickets.extend(agent.steer(word) for word in ("first", "second"))
+
+    notices = world.run(react=react)
+    assert [t.state for t in tickets] == ["given", "unsent"]
+    assert end_of(notices).extra["unsent"] == ["second"]
+    assert UserMessage("second") not in world.talk.messages
 
 
 def test_it_can_be_changed_and_taken_back_while_it_waits() -> None:

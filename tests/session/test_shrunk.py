@@ -15,7 +15,8 @@ from sluice.session.memory import MemoryStore
 from sluice.session.opening import Wish
 from sluice.session.store import SqliteStore
 from sluice.testing.store_kit import asks
-from sluice.values.messages import AssistantMessage, Conversation, ImagePart, TextPart, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, ImagePart, TextPart, ToolMessage, Usage, UserMessage
+from sluice.values.notices import Summarised
 
 SUMMARY = UserMessage("[Summary] what was done", origin="host")
 
@@ -171,6 +172,50 @@ def test_rows_that_a_fork_leaves_out_do_not_shift_it(tmp_path: Path) -> None:
 
     source = run(body())
     assert run(_sent(path, "fork", source))[0] == (*SHORT, AssistantMessage(content="done"))
+
+
+def test_a_reply_that_is_arriving_comes_behind_the_shrunk_form(tmp_path: Path) -> None:
+    async def body() -> Conversation:
+        async with store(tmp_path / "s.db") as s:
+            await _talked(s)
+            await s.reply_began("r", 4)
+            await s.shrank(SHORT)
+            await s.append("r", AssistantMessage(content="done"))
+            return await s.sent()
+
+    assert run(body()) == (*SHORT, AssistantMessage(content="done"))
+
+
+@pytest.mark.parametrize("named", ["r", ""])
+def test_what_a_summary_used_is_kept_with_its_run_as_turn_0(named: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    usage = Usage(input_tokens=100, output_tokens=10)
+
+    async def body() -> None:
+        async with store(path) as s:
+            await _talked(s, "q")
+            await s.finished("q", "completed")
+            await _talked(s)
+            await s.noted(named, Summarised(before=9, after=1, usage=usage, cost=0.5))
+            await s.noted(named, Summarised(before=9, after=1))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert rows_of(path, "SELECT run, turn, cost FROM usage") == [("r", 0, 0.5)]
+    assert len(rows_of(path, "SELECT * FROM notice WHERE run = 'r'")) == 2
+
+
+def test_before_the_first_run_a_notice_has_no_place(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.noted("", Summarised(before=9, after=1))
+            await s.started("r", UserMessage("x"))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert rows_of(path, "SELECT * FROM notice") == []
 
 
 def test_nothing_can_be_shrunk_before_there_is_anything(tmp_path: Path) -> None:

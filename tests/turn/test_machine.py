@@ -552,6 +552,18 @@ def test_a_continuation_that_fails_leaves_the_cut_answer_and_says_so(kind, outco
     assert "HTTP 500" in finish.message
 
 
+def test_a_reply_that_broke_off_is_no_cut_answer_any_more() -> None:
+    world = started()
+    assert _until_next_turn(world, CUT) == (CONTINUE_NOTE,)
+    partial = Reply(text="and th")
+    world.answer(
+        f.CallModel, lambda c: f.ModelFailed(at=0, turn=c.turn, kind="incomplete", message="cut", partial=partial)
+    )
+    assert world.until(f.Prepare).notes == (GO_ON_NOTE,)
+    world.answer(f.CallModel, lambda c: f.ModelFailed(at=0, turn=c.turn, kind="status", message="HTTP 500"))
+    assert world.drive().outcome == "provider_error"
+
+
 @pytest.mark.parametrize("kind", ["incomplete", "broken", "idle_timeout"])
 def test_a_reply_that_broke_off_is_continued_once_and_none_of_its_calls_runs(kind) -> None:
     partial = Reply(text="so far", tool_calls=(call("look"), call("edit", "{", "cut")))

@@ -58,9 +58,7 @@ class ModelTurns:
     async def _give_steering(self, turn: int) -> None:
         """Puts what a person said meanwhile into the conversation, before this turn's request."""
         scope = self._scope
-        for ticket in scope.steering.waiting():
-            if scope.stopping.is_set():
-                return
+        while (ticket := scope.steering.first()) is not None and not scope.stopping.is_set():
             ticket.state = "given"  # from here on it cannot be taken back
             try:
                 id = await scope.keep(ticket.message)

@@ -6,7 +6,6 @@ order in which they were given. What a run ended before was never sent, and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from sluice.values.messages import UserMessage
@@ -50,12 +49,9 @@ class Steering:
             self._tickets.append(ticket)
         return ticket
 
-    def waiting(self) -> Iterator[SteeringTicket]:
-        """Those that wait, in order, also the ones that come in meanwhile; the caller marks each as `given`."""
-        while (found := next((t for t in self._tickets if t.state == "waiting"), None)) is not None:
-            yield found
-            if found.state == "waiting":
-                return  # it was not given
+    def first(self) -> SteeringTicket | None:
+        """The first of those that wait, if any does; to be marked as `given` by whoever gives it."""
+        return next((ticket for ticket in self._tickets if ticket.state == "waiting"), None)
 
     def close(self) -> tuple[UserMessage, ...]:
         """Nothing is given any more: what still waits is `unsent`, and is returned in order."""

@@ -96,6 +96,8 @@ class MemoryStore:
 
     async def shrank(self, messages: Conversation) -> None:
         """See `Store.shrank`."""
+        if not self._messages:
+            raise StoreError("refused", "there is no message that could be shrunk")
         self._shrunk = len(self._messages), messages
 
     async def sent(self) -> Conversation:

@@ -187,6 +187,45 @@ async def a_delta_needs_a_reply(store: Store) -> None:
     await refused(store.delta("r", "text", "late"))
 
 
+async def what_is_sent_may_be_shrunk(store: Store) -> None:
+    """L10: a shrunk form is sent in place of what it stands for, and the history stays whole."""
+    await refused(store.shrank((UserMessage("of nothing"),)))
+    assert await store.sent() == ()
+    await store.started("r", UserMessage("a"))
+    await store.append("r", asks("a"))
+    await store.append("r", ToolMessage("a", "look", "x" * 1000))
+    whole = await store.history()
+    assert await store.sent() == whole
+    short = (UserMessage("a summary", origin="host"),)
+    await store.shrank(short)
+    await store.append("r", AssistantMessage(content="next"))
+    assert await store.sent() == (*short, AssistantMessage(content="next"))
+    await store.shrank((*short, *short))
+    await store.finished("r", "completed")
+    assert await store.sent() == (*short, *short)
+    assert await store.history() == (*whole, AssistantMessage(content="next"))
+
+
+async def the_end_of_a_session_tells_how_it_went(store: Store) -> None:
+    """The last replies with their results, and whether the last run was ended from outside."""
+    assert await store.last_exchanges(3) == ()
+    assert not await store.broken_off()
+    await store.started("r", UserMessage("a"))
+    for id in ("a", "b"):
+        await store.append("r", asks(id))
+        result = ToolMessage(id, "look", "no", False, status="failed", failure="retryable", digest="d" * 64)
+        await store.append("r", result)
+    await store.finished("r", "terminated")
+    history = await store.history()
+    assert await store.last_exchanges(1) == history[-2:]
+    assert history[-1] == result, "status, class and digest come back"
+    assert await store.last_exchanges(9) == history
+    assert await store.broken_off()
+    await store.started("q", UserMessage("b"))
+    await store.finished("q", "completed")
+    assert not await store.broken_off()
+
+
 SCENARIOS: dict[str, Callable[[Store], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
@@ -197,5 +236,7 @@ SCENARIOS: dict[str, Callable[[Store], Awaitable[None]]] = {
         each_call_has_one_result,
         a_reply_that_is_not_kept_is_no_part,
         a_delta_needs_a_reply,
+        what_is_sent_may_be_shrunk,
+        the_end_of_a_session_tells_how_it_went,
     )
 }
