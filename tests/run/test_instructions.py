@@ -21,7 +21,7 @@ from sluice.run.instructions import (
     NO_INSTRUCTIONS,
     InstructionFile,
     Instructions,
-    headless_instructions,
+    instructions_for,
     read_instructions,
 )
 from sluice.run.wiring import dry_run, open_agent
@@ -162,7 +162,7 @@ def test_it_stands_before_the_conversation_in_every_request_and_is_not_stored(tm
     work.mkdir()
     (work / NAME).write_text("Use tabs.")
     settings = Settings(workspace=str(work), mode="mock")
-    told, transport = asyncio.run(_bodies(settings, instructions=headless_instructions(settings)))
+    told, transport = asyncio.run(_bodies(settings, instructions=instructions_for(settings)))
     for body in transport.bodies:
         roles = [message["role"] for message in body["messages"]]
         assert roles[:3] == ["system", "user", "user"]
@@ -175,19 +175,19 @@ def test_it_stands_before_the_conversation_in_every_request_and_is_not_stored(tm
 def test_a_run_can_do_without(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("Use tabs.")
     settings = Settings(workspace=str(tmp_path), mode="mock", no_agents_md=True)
-    assert headless_instructions(settings) == NO_INSTRUCTIONS
+    assert instructions_for(settings) == NO_INSTRUCTIONS
 
 
 def test_a_small_window_is_not_filled_by_it(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("x" * 5000)
     settings = Settings(workspace=str(tmp_path), mode="mock", window_tokens=2048)
-    (file,) = headless_instructions(settings).files
+    (file,) = instructions_for(settings).files
     assert len(file.text) == 2048
 
 
 def test_a_dry_run_shows_it(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("Use tabs.")
     settings = Settings(workspace=str(tmp_path))
-    shown = dry_run(settings, "hi", headless_instructions(settings))
+    shown = dry_run(settings, "hi", instructions_for(settings))
     assert "Use tabs." in shown["request"]["body"]["messages"][1]["content"]
     assert "Use tabs." not in json.dumps(dry_run(settings, "hi"))

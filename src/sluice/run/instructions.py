@@ -94,7 +94,7 @@ def read_instructions(workspace: str, limits: Limits) -> Instructions:
     return Instructions(files=tuple(files), problems=tuple(problems))
 
 
-def headless_instructions(settings: Settings) -> Instructions:
+def instructions_for(settings: Settings) -> Instructions:
     """What a run is given: all of it, unless `no_agents_md` is set; at most a quarter of a window that the user set."""
     if settings.no_agents_md:
         return NO_INSTRUCTIONS

@@ -19,7 +19,7 @@ from sluice.run.call_details import call_details
 from sluice.run.changes import Changes
 from sluice.run.event_stream import EventStream
 from sluice.run.folder_trust import FolderTrust
-from sluice.run.instructions import NO_INSTRUCTIONS, Instructions, headless_instructions
+from sluice.run.instructions import NO_INSTRUCTIONS, Instructions, instructions_for
 from sluice.run.interaction import (
     Allowed,
     Event,
@@ -108,7 +108,7 @@ class _Live:
         self._driver = asyncio.get_running_loop().create_task(self._drive())
 
     def _looked_at_folder(self) -> tuple[Instructions, FolderTrust]:
-        found = headless_instructions(self._settings)
+        found = instructions_for(self._settings)
         return found, FolderTrust(self._settings.workspace, found, state_folder())
 
     async def close(self) -> None:

@@ -22,7 +22,7 @@ from sluice.policy.rules import Policy, Rules
 from sluice.run.agent import Agent as Loop
 from sluice.run.config import load, open_workspace, require_key
 from sluice.run.images import with_images
-from sluice.run.instructions import NO_INSTRUCTIONS, headless_instructions
+from sluice.run.instructions import NO_INSTRUCTIONS, instructions_for
 from sluice.run.own_tools import OwnTool
 from sluice.run.sessions import IN_MEMORY
 from sluice.run.settings import Settings
@@ -132,7 +132,7 @@ class Agent:
                     tools=self._tools,
                     system_prompt=self._system_prompt,
                     news=news,
-                    instructions=headless_instructions(settings) if self._agents_md else NO_INSTRUCTIONS,
+                    instructions=instructions_for(settings) if self._agents_md else NO_INSTRUCTIONS,
                 )
             )
             if store is None:

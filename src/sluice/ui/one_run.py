@@ -81,11 +81,11 @@ def show_request(settings: Settings, prompt: str | UserMessage) -> int:
     from pathlib import Path
 
     from sluice.run.config import absolute_workspace
-    from sluice.run.instructions import headless_instructions
+    from sluice.run.instructions import instructions_for
     from sluice.run.wiring import dry_run
 
     settings = absolute_workspace(settings, Path.cwd())
-    show_json(dry_run(settings, prompt, headless_instructions(settings)))
+    show_json(dry_run(settings, prompt, instructions_for(settings)))
     return 0
 
 
@@ -95,7 +95,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
     from pathlib import Path
 
     from sluice.run.config import open_workspace, require_key
-    from sluice.run.instructions import headless_instructions
+    from sluice.run.instructions import instructions_for
     from sluice.run.wiring import open_agent
     from sluice.ui.headless import run_prompt, start_logging
 
@@ -104,7 +104,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
     try:
         settings = open_workspace(settings, Path.cwd())
         require_key(settings)
-        wanted: dict[str, Any] = {"instructions": headless_instructions(settings)}
+        wanted: dict[str, Any] = {"instructions": instructions_for(settings)}
         if settings.ask:
             wanted["approver"] = _approver(settings)
         if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
