@@ -126,7 +126,7 @@ def test_nothing_else_is_done_while_a_run_is_going(tmp_path: Path) -> None:
 def test_undo_takes_back_the_last_changes(tmp_path: Path) -> None:
     async def work() -> None:
         write = asks("write_file_safe", path="new.txt", content="x")
-        async with at_desk(tmp_path, write, "done", allow_mutating_tools=True) as desk:
+        async with at_desk(tmp_path, write, "done", "sorry", "yes", allow_mutating_tools=True) as desk:
             ask = desk.interaction
             assert await ask.undo() == ((), ())
             await desk.said("a")
@@ -136,6 +136,15 @@ def test_undo_takes_back_the_last_changes(tmp_path: Path) -> None:
             restored, left = await ask.undo()
             assert restored == ()
             assert left == ("new.txt: it holds already what it held before the run",)
+            await desk.said("why?")
+            await desk.said("and?")
+            session = ask.situation().session
+            await ask.open_session(session)
+            prompts = [m.content for m in (await desk.until(SessionOpened)).history if isinstance(m, UserMessage)]
+            assert str(prompts[1]).startswith("[Added by Sluice: the user took back")
+            assert "new.txt. Read them" in str(prompts[1])
+            assert str(prompts[1]).endswith("]\n\nwhy?")
+            assert prompts[2] == "and?", "told once"
 
     run(work)
 

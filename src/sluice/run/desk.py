@@ -27,6 +27,7 @@ from sluice.values.notices import RunFinished
 MOST_SESSIONS = 200  # in one list
 _ANY_CALL = CallKey("", 0, 0)
 _STATES = {"allow": "allowed", "ask": "asked", "deny": "blocked"}
+_NAMED = 20  # files in the note about an undo
 _NOT_STORED = "nothing of this session is stored yet"
 
 
@@ -142,6 +143,16 @@ async def undo(settings: Settings, seat: Seat) -> tuple[tuple[str, ...], tuple[s
         return (), ()
     restored, left = await in_thread(lambda: undone(settings, seat.agent.session, state_folder()))
     return tuple(step.path for step in restored), tuple(f"{step.path}: {step.refusal}" for step in left)
+
+
+def undo_note(restored: tuple[str, ...]) -> str:
+    """What the model is told with the next prompt: what it believes of these files is not so any more."""
+    names = ", ".join(restored[:_NAMED])
+    more = f" and {len(restored) - _NAMED} more" if len(restored) > _NAMED else ""
+    return (
+        "[Added by Sluice: the user took back what was done to these files, and they hold again what they held before: "
+        f"{names}{more}. Read them before you change them.]\n\n"
+    )
 
 
 async def export(settings: Settings, seat: Seat, form: Literal["json", "md"], path: str) -> str:

@@ -203,7 +203,10 @@ class Interaction(Protocol):
         ...
 
     async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Takes back the last run's file changes: files restored, and one line for each that was not touched."""
+        """Takes back the last run's file changes: files restored, and one line for each that was not touched.
+
+        The model is told of it with the next prompt.
+        """
         ...
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:

@@ -88,6 +88,7 @@ class _Live:
         self._sandbox = "none"
         self._found = NO_INSTRUCTIONS
         self._trust: FolderTrust | None = None
+        self._note = ""  # for the model, before the next prompt
         self._running = False
         self._closed = False
         self._wake = asyncio.Event()
@@ -225,7 +226,8 @@ class _Live:
             self._stream.tell(n.Warned(message=problem))
         ended = False
         try:
-            async with aclosing(self._seat.agent.run(prompt.text)) as notices:
+            note, self._note = self._note, ""
+            async with aclosing(self._seat.agent.run(note + prompt.text)) as notices:
                 async for notice in notices:
                     self._told(notice)
                     ended = isinstance(notice, n.RunFinished)
@@ -312,7 +314,7 @@ class _Live:
         except BaseException:
             await new.close()
             raise
-        old, self._seat_now = self._seat_now, new
+        old, self._seat_now, self._note = self._seat_now, new, ""
         self._approver.grants.clear()
         self._tell_session(history)
         if old is not None:
@@ -320,7 +322,10 @@ class _Live:
         return new.agent.session
 
     async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return await self._alone(lambda: desk.undo(self._settings, self._seat))
+        restored, left = await self._alone(lambda: desk.undo(self._settings, self._seat))
+        if restored:
+            self._note = desk.undo_note(restored)
+        return restored, left
 
     async def compact(self) -> tuple[int, int]:
         return await self._alone(self._compact)
