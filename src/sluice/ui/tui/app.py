@@ -111,9 +111,16 @@ class TerminalFace(App[int]):
     def on_mount(self) -> None:
         """Begins to listen."""
         self.theme = "ansi-dark"
+        self.app_resume_signal.subscribe(self, self._drawn_anew)
         self.prompt.area.focus()
         self._first_questions()
         self.run_worker(self._pump(), name="events", exit_on_error=True)
+
+    def _drawn_anew(self, _app: App[object]) -> None:
+        """Draws everything: after a suspension there is nothing of ours on the terminal."""
+        self.refresh(layout=True)
+        for widget in self.screen.walk_children():
+            widget.refresh()
 
     async def _pump(self) -> None:
         began = time.monotonic()
