@@ -65,7 +65,7 @@ GUARDS = {
     "our own death": (TOOLS + "keeper_program.py", "libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)", "pass", "sigkill"),
     "die with parent": (TOOLS + "bubblewrap.py", '"--unshare-pid", "--die-with-parent"', '"--unshare-pid"', "sigkill"),
     "term for the command": (TOOLS + "process_tree.py", "if _name(pid) != _KEEPER:", "if True:", "clean_up"),
-    "count of jobs": (TOOLS + "jobs.py", "if running >= self._limits.max_jobs:", "if False:", "so_many"),
+    "count of jobs": (TOOLS + "jobs.py", "        if self._full():", "        if False:", "so_many"),
     "a moved command's life": (TOOLS + "jobs.py", "            if not job.moved.is_set():\n", "            if True:\n", "moved"),
     "no job left in front": (TOOLS + "jobs.py", "                await job.stop()\n            for wait", "                pass\n            for wait", "itself_cancelled"),
     "places for a moved command": (TOOLS + "jobs.py", "if running and not self._full() else None", "if running else None", "nothing_is_moved"),

@@ -42,19 +42,23 @@ GUARDS = {
     "spare only when asked": (P + "decide.py", "spares = self._policy.ask is True and", "spares ="),
     "place of a grant": (P + "decide.py", "grant == Grant(key, digest, place)", "grant == Grant(key, digest, grant.place)"),
     "used once": (R + "tool_calls.py", "self._grants.pop(key, None)", "self._grants.get(key)"),
-    "project may only deny": (R + "config.py", 'if rule.effect == "deny")\n        return Rules', ")\n        return Rules"),
+    "project may only deny": (R + "config_keys.py", 'for rule in wanted.rules if rule.effect == "deny")', "for rule in wanted.rules)"),
     "broken rules": (R + "wiring.py", "broken=settings.rules.broken,", ""),
     "empty file": (R + "config.py", "file.path.stat().st_size == 0", "False"),
     "typed before": (R + "approvals.py", "            _drop_typed(fd)\n", ""),
     "gutter": (R + "approvals.py", 'lines += [f"{_GUTTER}{piece}"', 'lines += [f"{piece}"'),
     "wrapping": (R + "approvals.py", "if width + wide > columns:", "if False:"),
-    "escaping": (R + "approvals.py", "shown = self._escaped(text)", "shown = text"),
-    "names escaped": (R + "approvals.py", 'return self._escaped(text).replace("\\n"', 'return text.replace("\\n"'),
+    "escaping": (R + "question.py", "shown = escaped(text)", "shown = text"),
+    "names escaped": (R + "question.py", 'return escaped(text).replace("\\n"', 'return text.replace("\\n"'),
+    "what stands behind, escaped": (R + "approvals.py", "in wrapped(self._one_line(line),", "in wrapped(line,"),
+    "what stands behind, behind the gutter": (R + "approvals.py", 'lines += [f"{_GUTTER}{piece}" for piece in wrapped(self', 'lines += [f"{piece}" for piece in wrapped(self'),
+    "what stands behind, at all": (R + "call_details.py", "if tool not in (BUILD.name, TEST.name):", "if True:"),
     "plain yes": (R + "approvals.py", "if text.lower() in _YES:", 'if text.lower().startswith("y"):'),
 }  # fmt: skip
 TESTS = [
     "tests/policy",
     "tests/run/test_approvals.py",
+    "tests/run/test_call_details.py",
     "tests/run/test_config.py",
     "tests/run/test_tool_calls.py",
     "tests/run/test_wiring.py",
@@ -98,9 +102,7 @@ def main(wanted: list[str]) -> int:
     unnoticed = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        shutil.copytree(
-            ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", ".*_cache")
-        )
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         for name in wanted or GUARDS:
             came = _removed(tree, name)
             unnoticed += came != "red"
