@@ -14,6 +14,7 @@ from sluice.errors import ConfigurationError
 from sluice.run import api_key
 from sluice.run.api_key import with_key
 from sluice.run.config import load, require_key
+from sluice.run.models import Provider
 from sluice.run.settings import Settings
 
 KEY = "sk-" + "k3y" * 10
@@ -178,6 +179,52 @@ def test_a_key_that_stands_beside_an_address_is_not_taken_to_another(tmp_path: P
     assert (other.key_command, other.api_key) == (None, "sk-a")
 
 
+PROVIDERS = """
+[providers.anthropic]
+key_command = ["show", "anthropic"]
+[providers.mine]
+base_url = "https://mine.example/v1"
+key_file = "/keys/mine"
+"""
+
+
+def test_a_provider_has_ways_of_its_own_for_its_address_alone(tmp_path: Path) -> None:
+    def ways(model: str, environ: Mapping[str, str] | None = None, **flags: Any) -> tuple[Any, Any, Any, Any]:
+        settings = _loaded(tmp_path, environ or {}, 'key_command = "show all"\n' + PROVIDERS, model=model, **flags)
+        require_key(settings)
+        way = settings.route()
+        return settings.api_key, way.key_file, way.key_command, settings.key_command
+
+    everyone = ("show", "all")
+    assert ways("anthropic:claude") == (None, None, ("show", "anthropic"), everyone)
+    assert ways("mine:m") == (None, "/keys/mine", (), everyone)
+    assert ways("m", base_url="https://mine.example/v1/chat/completions")[1] == "/keys/mine"
+    assert ways("openai:gpt-5") == (None, None, (), everyone)
+    assert ways("anthropic:claude", base_url="https://other.example")[2] == ()
+    assert ways("mine:m", {"SLUICE_API_KEY": KEY})[0] == KEY
+
+
+def test_a_providers_own_way_goes_before_that_of_the_settings(tmp_path: Path) -> None:
+    script = _script(tmp_path, "echo sk-$1")
+    own = Provider(name="mine", base_url="https://mine.example", key_command=(script, "mine"))
+    both: dict[str, Any] = {"providers": (own,), "key_command": (script, "all")}
+    assert _key(model="mine:m", **both) == "sk-mine"
+    assert _key(model="openai:m", **both) == "sk-all"
+    assert _key(model="mine:m", api_key=KEY, **both) == KEY
+    file = Provider(name="mine", base_url="https://mine.example", key_file=_file(tmp_path))
+    assert _key(model="mine:m", providers=(file,)) == KEY
+    with pytest.raises(ConfigurationError, match="lies in the workspace"):
+        _key(model="mine:m", providers=(file,), workspace=str(tmp_path))
+    require_key(Settings(model="mine:m", providers=(file,)))
+
+
+@pytest.mark.parametrize("raw", ['"a | b"', "[]", '""', "3", '["a", 3]'])
+def test_a_providers_command_is_words_without_a_shell(tmp_path: Path, raw: str) -> None:
+    config = f'[providers.mine]\nbase_url = "https://x.example"\nkey_command = {raw}\n'
+    with pytest.raises(ConfigurationError, match=r"\[providers.mine\]: key_command is a program and its words"):
+        _loaded(tmp_path, {}, config)
+
+
 def test_a_projects_file_gives_no_key(tmp_path: Path) -> None:
     (tmp_path / ".sluice").mkdir()
     (tmp_path / ".sluice" / "config.toml").write_text(
@@ -193,6 +240,13 @@ def test_a_projects_file_gives_no_key(tmp_path: Path) -> None:
 def test_words_that_only_a_shell_understands_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"key_command cannot be"):
         load({}, {"SLUICE_KEY_COMMAND": text}, cwd=tmp_path)
+
+
+def test_no_word_of_a_providers_command_is_shown() -> None:
+    own = Provider(name="mine", base_url="https://x.example", key_command=("curl", "secret"))
+    shown = Settings(providers=(own,)).shown()
+    assert "secret" not in repr(shown)
+    assert shown["providers"]["mine"]["key_command"] == "curl …"
 
 
 def test_no_word_of_a_command_but_its_program_is_shown() -> None:

@@ -51,7 +51,10 @@ def test_each_value_is_the_default(tmp_path: Path) -> None:
 
 def test_the_examples_can_be_used(tmp_path: Path) -> None:
     text = re.sub(
-        r"^# (?=(base_url|dialect|tools) = |\[|key_env|effect|tool =|command =)", "", config_template(), flags=re.M
+        r"^# (?=(base_url|dialect|tools) = |\[|key_env|key_command|effect|tool =|command =)",
+        "",
+        config_template(),
+        flags=re.M,
     )
     (tmp_path / "c.toml").write_text(text)
     loaded = load({"config": str(tmp_path / "c.toml"), "model": "router:m"}, {}, cwd=tmp_path)

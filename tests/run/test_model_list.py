@@ -141,6 +141,23 @@ def test_a_key_goes_to_its_own_provider_only(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == []  # the provider's own key does not go to another address
 
 
+def test_a_providers_own_command_is_asked_for_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    async def note(_provider: Provider, key: str | None, _settings: Settings) -> tuple[str, ...]:
+        asked.append(key)
+        return ("m",)
+
+    monkeypatch.setattr(model_list, "_asked", note)
+    mine = [Provider(name="mine", base_url="https://x.example", key_command=("echo", KEY))]
+    mine += [Provider(name="broken", base_url="https://y.example", key_command=("false",))]
+    found = asyncio.run(list_models(Settings(providers=tuple(mine)), {}))
+    by_name = {one.provider: one for one in found}
+    assert (by_name["mine"].key, by_name["mine"].models) == ("its own", ("m",))
+    assert KEY in asked
+    assert "key_command 'false' failed" in by_name["broken"].problem
+
+
 def test_a_name_that_is_no_provider_is_said() -> None:
     with pytest.raises(ConfigurationError, match="no provider is named 'x'; there are: openai-chat, openai"):
         asyncio.run(list_models(Settings(), {}, "x"))

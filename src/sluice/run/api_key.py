@@ -23,27 +23,35 @@ MAX_KEY_BYTES = 64 * 1024  # of a key file, or of what a command prints; keys ha
 
 
 async def with_key(settings: Settings) -> Settings:
-    """The settings with the key of `api_key_file` or `key_command`, if a key is needed and none is there.
+    """The settings with the key of a file or a command, if a key is needed and none is there.
 
-    A file in the workspace is refused. Neither is asked where requests are not sent, or go to an address that needs no
-    key. The command runs without a shell and without a terminal, in the home folder, for at most 30 seconds. Raises
+    The provider's own `key_file` and `key_command` go before `api_key_file` and `key_command` of the settings. A file in
+    the workspace is refused. None of them is asked where requests are not sent, or go to an address that needs no key. A
+    command runs without a shell and without a terminal, in the home folder, for at most 30 seconds. Raises
     `ConfigurationError`. Being cancelled ends the command.
     """
     offline = settings.mode == "mock" or settings.replay is not None
     if settings.api_key or offline or not settings.route().needs_key:
         return settings
-    if settings.api_key_file is not None:
-        _outside(settings.api_key_file, settings.workspace)
-        return msgspec.structs.replace(settings, api_key=key_from_file(settings.api_key_file))
-    if settings.key_command:
-        return msgspec.structs.replace(settings, api_key=await key_from_command(settings.key_command))
+    way = settings.route()
+    for file, command in ((way.key_file, way.key_command), (settings.api_key_file, settings.key_command)):
+        if file is not None or command:
+            return msgspec.structs.replace(settings, api_key=await key_by(file, command or (), settings.workspace))
     return settings
+
+
+async def key_by(file: str | None, command: Sequence[str], workspace: str) -> str:
+    """The key of the file, or without one of the command. Raises `ConfigurationError`, also for a file in the workspace."""
+    if file is None:
+        return await key_from_command(command)
+    _outside(file, workspace)
+    return key_from_file(file)
 
 
 def _outside(path: str, workspace: str) -> None:
     """Raises `ConfigurationError` for a file that lies where tools may read."""
     try:
-        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace))
+        inside = Path(os.path.realpath(os.path.expanduser(path))).is_relative_to(os.path.realpath(workspace))
     except ValueError:  # a NUL: opening it says so
         inside = False
     if inside:
@@ -56,7 +64,7 @@ def key_from_file(path: str) -> str:
     """The key that a file holds, trimmed. Raises `ConfigurationError` for one that others on this machine may read."""
     named = f"api_key_file {path!r}"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):

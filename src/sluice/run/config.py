@@ -119,7 +119,8 @@ def require_key(settings: Settings) -> None:
     """Raises `ConfigurationError` if this run would send requests that need an API key, and there is none."""
     offline = settings.mode == "mock" or settings.replay is not None
     way = settings.route()
-    if any(getattr(settings, name) for name in KEY_SOURCES) or offline or not way.needs_key:
+    ways = (*(getattr(settings, name) for name in KEY_SOURCES), way.key_file, way.key_command)
+    if any(ways) or offline or not way.needs_key:
         return
     variables = " or ".join(("SLUICE_API_KEY", *way.key_env))
     raise ConfigurationError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import types
 import typing
 from functools import cache
@@ -20,7 +19,7 @@ import msgspec
 from sluice.errors import ConfigurationError
 from sluice.limits import Limits
 from sluice.policy.rules import Rules, rules_from
-from sluice.run.models import providers_from
+from sluice.run.models import command_words, providers_from
 
 Kind = Literal[
     "text",
@@ -247,21 +246,7 @@ def _prose(_key: Key, raw: object) -> str | None:
 
 
 def _command(_key: Key, raw: object) -> tuple[str, ...] | None:
-    if isinstance(raw, str):
-        try:
-            words = shlex.split(raw)
-        except ValueError:  # a quote that does not close
-            return None
-        if any(re.search(r"^[|&;<>]|[|&;<>]$|[$`]", word) for word in words):  # what only a shell would understand
-            return None
-    elif isinstance(raw, list | tuple):
-        words = list(raw)
-    else:
-        return None
-    usable = (
-        all(isinstance(word, str) and "\0" not in word for word in words) and bool(words) and bool(words[0].strip())
-    )
-    return tuple(words) if usable else None
+    return command_words(raw)
 
 
 def _rules(_key: Key, raw: object) -> Rules:

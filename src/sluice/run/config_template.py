@@ -85,6 +85,9 @@ _TABLES = """\
 # key_env = "OPENROUTER_API_KEY"      # the variable that holds its key
 # dialect = "openai_chat"
 
+# [providers.anthropic]
+# key_command = ["pass", "show", "anthropic"]    # or key_file: a key for this provider's address only
+
 # --- Rules: allow, ask about or deny a tool, or the commands of a line. Deny wins. One table for each rule.
 
 # [[rules]]

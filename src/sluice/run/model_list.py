@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sluice.errors import ConfigurationError, TransportError
-from sluice.run.api_key import with_key
+from sluice.run.api_key import key_by, with_key
 from sluice.run.models import BUILT_IN, Provider, is_loopback, same_address, without_password
 from sluice.run.settings import Settings
 from sluice.transport.status import error_of, is_success
@@ -33,10 +33,11 @@ _ASKS: Mapping[str, _Ask] = {
 
 
 class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
-    """What one provider says. `key` says where its key came from (`not needed`, `none`, a variable, `settings`).
+    """What one provider says. `key` says where its key came from.
 
-    `reachable` is `None` if it was not asked; `problem` then says why, or what went wrong. `models` are in its own order,
-    as its API names them. `chosen`: the model of the settings is asked for there.
+    That is `not needed`, `none`, a variable's name, `settings`, or `its own` (file or command). `reachable` is `None` if it
+    was not asked; `problem` then says why, or what went wrong. `models` are in its own order, as its API names them.
+    `chosen`: the model of the settings is asked for there.
     """
 
     provider: str
@@ -52,8 +53,9 @@ class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
 async def list_models(settings: Settings, environ: Mapping[str, str], only: str | None = None) -> list[ProviderModels]:
     """Asks all providers at once, or the one named `only`; that of the settings' model comes first.
 
-    Takes at most about ten seconds. What a provider does wrong stands in its entry. Raises `ConfigurationError` for a name
-    that is no provider's, and for a key of the settings that cannot be had. Being cancelled ends the requests.
+    Takes at most about ten seconds, and what a `key_command` takes. What a provider does wrong stands in its entry. Raises
+    `ConfigurationError` for a name that is no provider's, and for a key of the settings that cannot be had. Being cancelled
+    ends the requests.
     """
     known = {**BUILT_IN, **{provider.name: provider for provider in settings.providers}}
     way = settings.route()
@@ -85,6 +87,8 @@ async def _listed(
         ways = " or ".join(provider.key_env) or "SLUICE_API_KEY"
         return msgspec.structs.replace(entry, problem=f"not asked: no key (set {ways})")
     try:
+        if origin == "its own":
+            key = await key_by(provider.key_file, provider.key_command, settings.workspace)
         models = await _asked(provider, key, settings)
     except (TransportError, ConfigurationError) as error:
         return msgspec.structs.replace(entry, reachable=False, problem=str(error))
@@ -97,6 +101,8 @@ def _key(provider: Provider, environ: Mapping[str, str], own: str | None, needed
     for variable in provider.key_env:
         if environ.get(variable, "").strip():
             return environ[variable].strip(), variable
+    if provider.key_file or provider.key_command:
+        return None, "its own"
     return None, "none" if needed else "not needed"
 
 

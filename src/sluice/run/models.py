@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ import msgspec
 from sluice.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_PROVIDER_KEYS = ("base_url", "key_env", "key_file", "key_command", "dialect", "inline")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -25,7 +27,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who answers requests. `key_env` are the variables that may hold its key, the first that is set counts.
 
     A key from one of them goes to the address of `base_url` (scheme, host and port) and to no other. Without `key_env`
-    no key is needed. `inline` is a form of `sluice.wire.INLINE_FORMS`, where calls come inside the text.
+    or another way (`key_file`, `key_command`: see `sluice.run.api_key`) no key is needed. `inline` is a
+    form of `sluice.wire.INLINE_FORMS`, where calls come inside the text.
     """
 
     name: str
@@ -33,13 +36,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_env: tuple[str, ...] = ()
     dialect: str = "openai_chat"
     inline: str | None = None
+    key_file: str | None = None
+    key_command: tuple[str, ...] = ()
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What a model string and the settings beside it come to.
 
     `provider` is a provider's name, or the host where no provider is known. `chosen` says that the model string named
-    it. `key_env` are the variables that may hold a key for `base_url`.
+    it. `key_env` are the variables that may hold a key for `base_url`; `key_file` and `key_command` are other ways to it.
     """
 
     provider: str
@@ -50,6 +55,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     inline: str | None
     key_env: tuple[str, ...]
     needs_key: bool
+    key_file: str | None = None
+    key_command: tuple[str, ...] = ()
 
 
 BUILT_IN: Mapping[str, Provider] = MappingProxyType(
@@ -109,7 +116,8 @@ def route(
     address = base_url or fallback.base_url
     at_home = [p for p in (fallback, *own, *BUILT_IN.values()) if same_address(p.base_url, address)]
     provider = chosen or (at_home[0] if at_home else None)
-    keyless = provider is not None and not provider.key_env
+    keeper = next((p for p in at_home if p.key_file or p.key_command), None)
+    keyless = provider is not None and not provider.key_env and keeper is None
     return Route(
         provider=provider.name if provider else _origin(address)[1],
         chosen=chosen is not None,
@@ -119,6 +127,8 @@ def route(
         inline=inline if inline is not None else chosen.inline if chosen else None,
         key_env=tuple(dict.fromkeys(variable for p in at_home for variable in p.key_env)),
         needs_key=not keyless and not is_loopback(address),
+        key_file=keeper.key_file if keeper else None,
+        key_command=keeper.key_command if keeper else (),
     )
 
 
@@ -174,8 +184,14 @@ def _provider(name: str, table: Any, where: str) -> Provider:
     values: dict[str, Any] = msgspec.structs.asdict(known) if known else {"name": name}
     for written, value in table.items():
         key = str(written).strip().lower().replace("-", "_")
-        if key not in ("base_url", "key_env", "dialect", "inline"):
-            raise ConfigurationError(f"{where}: unknown key {written!r}; there are base_url, key_env, dialect, inline")
+        if key not in _PROVIDER_KEYS:
+            raise ConfigurationError(f"{where}: unknown key {written!r}; there are {', '.join(_PROVIDER_KEYS)}")
+        if key == "key_command":
+            words = command_words(value)
+            if words is None:
+                raise ConfigurationError(f"{where}: key_command is a program and its words, with no shell")
+            values[key] = words
+            continue
         several = key == "key_env" and isinstance(value, list) and bool(value)
         if not all(isinstance(one, str) and one.strip() for one in (value if several else [value])):
             raise ConfigurationError(f"{where}: {key} must be some text")
@@ -188,6 +204,23 @@ def _provider(name: str, table: Any, where: str) -> Provider:
             # What stands here may be the key itself, so it is not shown.
             raise ConfigurationError(f"{where}: key_env is the name of an environment variable, not the key itself")
     return Provider(**values, **({} if "base_url" in values else _no_address(where)))
+
+
+def command_words(raw: object) -> tuple[str, ...] | None:
+    """The words of a command: a list, or text that is split as a shell would; `None` for what only a shell understands."""
+    if isinstance(raw, str):
+        try:
+            words = shlex.split(raw)
+        except ValueError:  # a quote that does not close
+            return None
+        if any(re.search(r"^[|&;<>]|[|&;<>]$|[$`]", word) for word in words):
+            return None
+    elif isinstance(raw, list | tuple):
+        words = list(raw)
+    else:
+        return None
+    usable = all(isinstance(word, str) and "\0" not in word for word in words)
+    return tuple(words) if usable and words and words[0].strip() else None
 
 
 def _no_address(where: str) -> dict[str, Any]:

@@ -85,8 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Every key with a value that may be printed: the API key as its length, no password in the address."""
         values = {key: self.value(key) for key in keys()}
         values["api_key"] = f"set ({len(self.api_key)} characters)" if self.api_key else None
-        if self.key_command:  # one of its words may be a secret
-            values["key_command"] = self.key_command[0] + (" …" if self.key_command[1:] else "")
+        values["key_command"] = _program(self.key_command)
         way = self.route()
         values.update(base_url=without_password(way.base_url), dialect=way.dialect, inline=way.inline)
         values["providers"] = {p.name: {"base_url": without_password(p.base_url), **_shown(p)} for p in self.providers}
@@ -132,6 +131,13 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str]
 
 
+def _program(command: tuple[str, ...] | None) -> str | None:
+    """The first word of a command, because one of the others may be a secret."""
+    return command[0] + (" …" if command[1:] else "") if command else None
+
+
 def _shown(provider: Provider) -> dict[str, Any]:
     shown = {"key_env": ", ".join(provider.key_env), "dialect": provider.dialect, "inline": provider.inline}
+    shown["key_file"] = provider.key_file
+    shown["key_command"] = _program(provider.key_command)
     return {key: value for key, value in shown.items() if value}
