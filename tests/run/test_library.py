@@ -235,6 +235,10 @@ def test_a_workspace_file_narrows_and_never_widens(tmp_path: Path) -> None:
     end = _agent(tmp_path, *replies, tools=[look]).run_sync("go", watch=seen.append)
     assert end.outcome == "limit:turns"
     assert _finished(seen)[0].result.status == "blocked"
+    own = Policy(rules=(Rule("allow", "look"),))
+    seen_again: list[n.Notice] = []
+    _agent(tmp_path, *replies, tools=[look], policy=own).run_sync("go", watch=seen_again.append)
+    assert _finished(seen_again)[0].result.status == "blocked"  # a deny of the folder holds beside one's own policy
     assert any("ignored allow_mutating_tools" in notice.message for notice in seen if isinstance(notice, n.Warned))
 
 
