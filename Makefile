@@ -29,6 +29,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/program.py
 	$(BIN)/python bench/transport.py
+	$(BIN)/python bench/instructions.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
 
@@ -57,11 +58,12 @@ fuzz: .venv-fuzz/made.stamp
 
 # The same bytes through what a user would take instead, in an environment of its own; not in CI.
 bench-peers: .venv-peers/made.stamp
-	.venv-peers/bin/python bench/peers.py
+	.venv-peers/bin/python -W ignore bench/peers.py $(ARGS)
 
 .venv-peers/made.stamp: pyproject.toml
 	@$(PYTHON) -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check openai anthropic httpx-sse -e .
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check openai anthropic google-genai \
+	  'pydantic-ai-slim[openai]' litellm ollama httpx-sse -e .
 	@touch $@
 
 # A command that prints 10 GB, twice, and what it costs us in memory: about two minutes.

@@ -1,6 +1,7 @@
 """What a reply costs from socket to message, through our own transport over loopback: CPU of this process alone.
 
-    python bench/transport.py
+    python bench/transport.py            prints
+    python bench/transport.py --write    prints, and writes the figures into bench/README.md
 
 Burst: the server sends the whole body at once. It is a process of its own and is not counted. The last column is the wall
 time from the return of a read to its first deltas (99th of 100).
@@ -8,7 +9,9 @@ time from the return of a read to its first deltas (99th of 100).
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import platform
 import statistics
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from figures import noise, write
 from sluice.run.model_call import FEED_BYTES
 from sluice.transport.http import HttpTransport
 from sluice.values.messages import UserMessage
@@ -46,7 +50,7 @@ def served(body: bytes) -> Iterator[str]:
                 server.terminate()
 
 
-async def measured(url: str, dialect: str) -> tuple[float, list[float]]:
+async def measured(url: str, dialect: str, *, at_least: int = EVENTS) -> tuple[float, list[float]]:
     """CPU seconds of one reply, and the delay of each read that gave deltas, in seconds."""
     made = DIALECTS[dialect].request((UserMessage("go"),), (), ModelOptions(model="m"))
     transport = HttpTransport(f"{url}/v1", "key")
@@ -65,22 +69,32 @@ async def measured(url: str, dialect: str) -> tuple[float, list[float]]:
         await exchange.close()
     finally:
         await transport.close()
-    if len(reply.text) < EVENTS:
+    if len(reply.text) < at_least:
         raise SystemExit("the reply is not what was served")
     return spent, delays
 
 
 def main() -> None:
-    """Prints a table."""
-    print("| stream, burst over loopback | µs an event | target | first deltas, ms (p99) |")
-    print("|---|---|---|---|")
+    """One table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--write", action="store_true", help="write the figures into bench/README.md")
+    given = options.parse_args()
+    rows = [
+        f"CPU of the reading process alone, medians of {ROUNDS} rounds; CPython {platform.python_version()}; {noise()}.",
+        "",
+        "| stream, burst over loopback | µs an event | target | first deltas, ms (p99) | target |",
+        "|---|---|---|---|---|",
+    ]
     for dialect, make in STREAMS.items():
         with served(b"".join(make(EVENTS))) as url:
             runs = [asyncio.run(measured(url, dialect)) for _ in range(ROUNDS + 1)][1:]
         cost = statistics.median(spent for spent, _ in runs) / EVENTS * 1e6
         delays = sorted(delay for _, found in runs for delay in found)
         late = delays[int(len(delays) * 0.99)] * 1e3
-        print(f"| {dialect}, {EVENTS:,} text events | {cost:.2f} | {TARGETS[dialect]} | {late:.2f} |")
+        rows.append(f"| {dialect}, {EVENTS:,} text events | {cost:.2f} | {TARGETS[dialect]} | {late:.2f} | 1.0 |")
+    print("\n".join(rows))
+    if given.write:
+        write("transport", "\n".join(rows))
 
 
 if __name__ == "__main__":

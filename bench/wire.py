@@ -20,10 +20,10 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
+from figures import noise, write
 from floor import Floor, GeminiFloor, MessagesFloor, OllamaFloor, ResponsesFloor
 from sluice.limits import DEFAULT_LIMITS
 from sluice.values.deltas import CallClosed, TextDelta
@@ -41,8 +41,6 @@ from workloads import (
     text_stream,
 )
 
-README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- figures: written by bench/wire.py --write -->", "<!-- end of figures -->"
 ROUNDS = 11
 KB, MB = 1024, 1024 * 1024
 READS = ((0, "whole", 1.6), (1460, "1,460 bytes", 1.6), (None, "one event", 2.0), (64, "64 bytes", 2.5))
@@ -66,9 +64,9 @@ def read_floor(reads: list[bytes], dialect: str = "openai_chat") -> tuple[str, l
     return floor.close()
 
 
-def read_ours(reads: list[bytes], dialect: str = "openai_chat") -> Reply:
+def read_ours(reads: list[bytes], dialect: str = "openai_chat", *, intent: bool = False) -> Reply:
     """The reader's answer, with the limits raised."""
-    reader = ReplyReader(dialect, limits=RAISED)
+    reader = ReplyReader(dialect, limits=RAISED, intent=intent)
     for read in reads:
         reader.feed(read)
     return reader.close()
@@ -138,12 +136,19 @@ def ratios() -> tuple[list[str], bool]:
     return rows, fine
 
 
-def growth(make: Callable[[int], list[bytes]], sizes: tuple[int, ...]) -> tuple[list[float], float]:
+def read_watched(reads: list[bytes], dialect: str = "openai_chat") -> Reply:
+    """The reader's answer, with the deltas of early intent."""
+    return read_ours(reads, dialect, intent=True)
+
+
+def growth(
+    make: Callable[[int], list[bytes]], sizes: tuple[int, ...], read: Callable[[list[bytes], str], object] = read_ours
+) -> tuple[list[float], float]:
     """Nanoseconds a byte for each size, and the exponent of growth from the first size to the last."""
     costs = []
     for size in sizes:
         reads = make(size)
-        costs.append(statistics.median(cpu(read_ours, reads) for _ in range(3)))
+        costs.append(statistics.median(cpu(read, reads) for _ in range(3)))
     exponent = math.log(costs[-1] / costs[0]) / math.log(sizes[-1] / sizes[0])
     return [cost / size * 1e9 for cost, size in zip(costs, sizes, strict=True)], exponent
 
@@ -159,12 +164,35 @@ def linear() -> list[str]:
     def one_event(size: int) -> list[bytes]:
         return pieces(calls_stream(1, size, 2 * size, 2 * size), 64)
 
-    for words, reads, make, of in (
-        ("64 KB, 1 MB, 16 MB in fragments", "1,460 bytes", fragments, sizes),
-        ("64 KB, 1 MB, 4 MB in one event", "64 bytes", one_event, (64 * KB, MB, 4 * MB)),
+    def small(size: int) -> list[bytes]:
+        return pieces(calls_stream(1, size, 4, 16), 1460)
+
+    for words, reads, make, of, read in (
+        ("64 KB, 1 MB, 16 MB in fragments", "1,460 bytes", fragments, sizes, read_ours),
+        ("64 KB, 1 MB, 4 MB in one event", "64 bytes", one_event, (64 * KB, MB, 4 * MB), read_ours),
+        ("64 KB, 1 MB, 16 MB in fragments, `intent=True`", "1,460 bytes", fragments, sizes, read_watched),
+        (
+            "64 KB, 1 MB, 4 MB in 4 to 16 characters, `intent=True`",
+            "1,460 bytes",
+            small,
+            (64 * KB, MB, 4 * MB),
+            read_watched,
+        ),
     ):
-        costs, exponent = growth(make, of)
+        costs, exponent = growth(make, of, read)
         rows.append(f"| {words} | {reads} | {', '.join(f'{c:.1f}' for c in costs)} | {exponent:.2f} |")
+    return rows
+
+
+def intent_cost() -> list[str]:
+    """The table of what early intent costs for each fragment."""
+    rows = ["| early intent | µs a fragment without | with | more | target |", "|---|---|---|---|---|"]
+    stream = calls_stream(1, MB, 4, 16)
+    reads = pieces(stream, 1460)
+    pairs = [(cpu(read_ours, reads), cpu(read_watched, reads)) for _ in range(5)]
+    plain, watched = (statistics.median(column) / len(stream) * 1e6 for column in zip(*pairs, strict=True))
+    mark = "" if watched - plain <= 2 else " **over**"
+    rows.append(f"| 1 MB in 4 to 16 characters | {plain:.2f} | {watched:.2f} | {watched - plain:.2f}{mark} | 2.0 |")
     return rows
 
 
@@ -210,15 +238,13 @@ def main() -> int:
     as_bytes_go_in(calls_stream())
     table, fine = ratios()
     machine = f"CPython {platform.python_version()}, msgspec {msgspec.__version__}, {platform.system()}"
-    parts = [f"{machine}; medians of {ROUNDS} interleaved rounds, CPU time.", *["\n".join(t) for t in (table,)]]
+    parts = [f"{machine}; medians of {ROUNDS} interleaved rounds, CPU time; {noise()}.", "\n".join(table)]
     print("\n".join(table), flush=True)
-    for rows in (linear(), memory()):
+    for rows in (linear(), intent_cost(), memory()):
         print("\n" + "\n".join(rows), flush=True)
         parts.append("\n".join(rows))
     if given.write:
-        before, _, rest = README.read_text("utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        README.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}", "utf-8")
+        write("wire", "\n\n".join(parts))
     return 1 if given.check and not fine else 0
 
 

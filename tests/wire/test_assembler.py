@@ -509,3 +509,54 @@ def test_a_call_with_free_text_is_never_whole(words: str, stop: str | None) -> N
     got.assembler.close_call(call, got.deltas)
     (only,) = got.assembler.tool_calls(stop)
     assert (only.kind, only.arguments, only.status) == ("custom", words, "malformed")
+
+
+# -- what a run of mutations showed to be held by no other test ---------------------------------------------------------
+
+
+def test_a_malformed_call_stays_so_in_a_reply_that_broke() -> None:
+    (call,) = Assembled([(0, "a", "f", '{"x":oops}')], stop=None).calls
+    assert call.status == "malformed"
+
+
+def test_why_a_call_of_a_broken_reply_is_cut() -> None:
+    (whole_looking, begun) = Assembled([(0, "a", "f", "{}"), (1, "b", "g", '{"x":')], stop=None).calls
+    assert whole_looking.problem == "the reply broke off before its end"
+    assert "stop in the middle" in str(begun.problem)
+
+
+@pytest.mark.parametrize("later", ["a", "z"])
+def test_any_other_name_after_the_arguments_began_spoils_the_call(later: str) -> None:
+    (call,) = Assembled([(0, "1", "f", "{"), (0, None, later, "}")]).calls
+    assert (call.status, f"then {later!r}" in str(call.problem)) == ("malformed", True)
+
+
+@pytest.mark.parametrize("last", ["a", "z"])
+def test_the_last_word_on_an_id_stands_whatever_it_is(last: str) -> None:
+    got = Assembled([(0, "m", "f", "{}")], stop=None)
+    got.assembler.identify(got.assembler.calls[0], last, "f", [])
+    assert got.assembler.calls[0].id == last
+
+
+def test_an_equal_id_is_equal_by_its_letters() -> None:
+    got = Assembled([(0, "id-1", "f", "{"), (0, "-".join(["id", "1"]), "f", "}")])
+    assert [c.id for c in got.calls] == ["id-1"]
+    assert got.counts == {}
+
+
+def test_an_index_below_the_first_one_is_no_second_gap() -> None:
+    assert Assembled([(2, "a", "f", "{}"), (0, "b", "g", "{}")]).counts == {"index_gap": 1}
+    assert Assembled([(1, "a", "f", "{}"), (0, "b", "g", "{}")]).counts == {"index_gap": 1}
+
+
+def test_a_name_without_index_and_id_begins_a_call_once_the_last_one_has_arguments() -> None:
+    got = Assembled([(None, None, "f", None), (None, None, None, "{}"), (None, None, "g", "{}")])
+    assert [(c.name, c.arguments) for c in got.calls] == [("f", "{}"), ("g", "{}")]
+    split = Assembled([(None, None, "f", None), (None, None, "oo", "{}")])
+    assert [c.name for c in split.calls] == ["foo"]
+
+
+def test_arguments_sent_once_more_after_white_space_are_the_same_arguments() -> None:
+    got = Assembled([(0, "a", "f", " "), (0, None, None, '{"a":1}'), (0, None, None, ' {"a":1}')])
+    assert [c.status for c in got.calls] == ["whole"]
+    assert got.counts == {"repeated_arguments": 1}

@@ -64,3 +64,9 @@ def test_only_the_unfinished_line_is_held() -> None:
     decoder = LineDecoder(100)
     decoder.feed(b"a" * 50 + b"\nbcd")
     assert decoder.unfinished == 3
+
+
+def test_no_line_is_strange_here() -> None:
+    decoder = LineDecoder(9)
+    decoder.feed(b"x\n \n{}\n")
+    assert decoder.strange == 0

@@ -238,3 +238,15 @@ def _lines_run(text: str) -> int:
 def test_cost_grows_with_the_length_and_not_faster(make: Any) -> None:
     few, many = _lines_run(make(500)), _lines_run(make(5000))
     assert many <= 11 * few
+
+
+def test_brackets_side_by_side_are_no_depth() -> None:
+    assert parse_arguments('{"a":[' + ",".join(["[]"] * (2 * MAX_DEPTH)) + "]}") == {"a": [[]] * (2 * MAX_DEPTH)}
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [('{"a":[1],"a":2}', 9), ('[{"a":1,"a":2}]', 8), ('{"a":"b","b":"a","a":1}', 17), ('{"a":{"a":1},"a":1}', 13)],
+)
+def test_a_key_that_is_there_twice_is_found_where_it_stands(text: str, at: int) -> None:
+    assert refusal(text).position == at
