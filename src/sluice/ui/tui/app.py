@@ -97,6 +97,7 @@ class TerminalFace(App[int]):
         self.queue = QueuePanel()
         self.offer = SessionOffer()
         self.desk = CommandDesk(self)
+        self._clock: Callable[[], float] = time.monotonic
         self._cancelled_at = -LEAVE_SECONDS
         self._last_key = 0.0
         self.hearers: list[Hears] = [self.transcript, self.status, self.approval, self.queue, self.offer]
@@ -234,6 +235,11 @@ class TerminalFace(App[int]):
         if not self.queue.has_focus:
             self.prompt.area.focus()
 
+    def on_approval_panel_typed(self, message: ApprovalPanel.Typed) -> None:
+        """What was typed is no answer: it begins a prompt."""
+        self.prompt.area.focus()
+        self.prompt.area.insert_text(message.text)
+
     def on_approval_panel_focus_wanted(self) -> None:
         """Gives the question the focus, if nobody began to type meanwhile."""
         if self._nobody_types():
@@ -319,7 +325,7 @@ class TerminalFace(App[int]):
 
     def action_cancel(self) -> None:
         """Ctrl-C. Twice within a second leaves."""
-        now = time.monotonic()
+        now = self._clock()
         twice, self._cancelled_at = now - self._cancelled_at < LEAVE_SECONDS, now
         if twice:
             self.post_message(messages.LeaveWanted())

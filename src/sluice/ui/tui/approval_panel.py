@@ -1,8 +1,8 @@
 """The question whether a call may run: all of what would run, why it is asked, and the answer by one key.
 
-No key answers by accident. Keys answer only when the question has been on the screen for a while in which nothing was
-typed, only while it has the focus, and only if nothing else is typed right behind them (a paste comes as keys on some
-terminals). It never takes the focus from a draft that is being written.
+No key answers by accident, and what is typed besides goes into the input. Keys answer only when the question has been on
+the screen for a while in which nothing was typed, only while it has the focus, and only if nothing else is typed right
+behind them (a paste comes as keys on some terminals). It never takes the focus from a draft that is being written.
 """
 
 from __future__ import annotations
@@ -56,6 +56,13 @@ class ApprovalPanel(Vertical, can_focus=True):
     class FocusWanted(Message):
         """The question listens now, and nothing speaks against giving it the focus."""
 
+    class Typed(Message):
+        """Something was typed that is no answer; it belongs into the input."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
     class Done(Message):
         """Nothing is asked any more, or the person goes back to the input."""
 
@@ -89,6 +96,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         self._width = 0
         self.listening = False
         self._answered = False
+        self._pending = ""  # the key of the answer that waits to count
         self._timer: Timer | None = None
         self._chosen: Timer | None = None
         self._title = Static("", id="approval-title", markup=False)
@@ -239,14 +247,18 @@ class ApprovalPanel(Vertical, can_focus=True):
             return
         event.stop()
         event.prevent_default()
-        pending = self._chosen is not None
+        pending = self._pending if self._chosen is not None else ""
         self._stop_choice()
         if not pending and self._scrolled(event.key):
             return
         if event.key in ("escape", "tab", "shift+tab"):
             self.post_message(self.Done())
             return
+        typed = event.character if event.is_printable and event.character else ""
+        self._pending = typed
         if pending or not self.listening or event.time < self._drawn_at + self._quiet:
+            if pending and typed:
+                self.post_message(self.Typed(pending + typed))
             self._drawn_at = time.monotonic()
             self._wait()
         elif event.key in ("y", "Y"):
@@ -257,6 +269,8 @@ class ApprovalPanel(Vertical, can_focus=True):
             self._field.display = True
             self._field.focus()
             self._say_keys()
+        elif typed:
+            self.post_message(self.Typed(typed))
 
     def _scrolled(self, key: str) -> bool:
         page = max(self._body.size.height - 1, 1)

@@ -1,0 +1,82 @@
+"""Lines over the whole screen: to be read (`/help`, `/cost`, …) or to be decided about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from sluice.ui.tui.folded_text import FoldedText, Line
+from sluice.ui.tui.row_list import RowList
+from sluice.ui.visible import one_line
+
+T = TypeVar("T")
+
+
+class LinesScreen(ModalScreen[T]):
+    """A title, lines that can be scrolled, and the keys. A subclass says what the keys do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "app.cancel", show=False, priority=True)]
+    DEFAULT_CSS = """
+    LinesScreen { background: ansi_default; layout: vertical; }
+    LinesScreen > Static { height: 1; text-style: bold; width: 1fr; }
+    LinesScreen > RowList { height: 1fr; }
+    """
+
+    def __init__(self, title: str, lines: Sequence[Line], keys: str) -> None:
+        super().__init__()
+        self._title, self._lines, self._keys = title, lines, keys
+        self._list = RowList(choosing=False)
+        self._foot = Static("", markup=False)
+        self._width = 0
+
+    def compose(self) -> ComposeResult:
+        """From above: the title, the lines, the keys."""
+        yield Static(one_line(self._title, 200), markup=False)
+        yield self._list
+        yield self._foot
+
+    def on_resize(self) -> None:
+        """Folds again."""
+        self.call_after_refresh(self._fold)
+
+    def _fold(self) -> None:
+        if self._list.size.width != self._width:
+            self._width = self._list.size.width
+            self._list.show_rows(FoldedText(self._lines, self._width), keep_place=True)
+        self._say_place()
+
+    def _say_place(self) -> None:
+        first, last, rows = self._list.place
+        more = f" · ↑↓ {first}-{last} of {rows}" if last < rows or first > 1 else ""
+        self._foot.update(self._keys + more)
+
+    def on_key(self, event: events.Key) -> None:
+        """Scrolls."""
+        page = max(self._list.size.height - 1, 1)
+        steps = {"up": -1, "down": 1, "k": -1, "j": 1, "pageup": -page, "pagedown": page, "space": page}
+        steps |= {"home": -(10**9), "end": 10**9}
+        if event.key in steps:
+            event.stop()
+            event.prevent_default()
+            self._list.scroll_rows(steps[event.key])
+            self._say_place()
+
+
+class InfoScreen(LinesScreen[None]):
+    """Lines to be read; Esc, Enter or q closes."""
+
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
+        super().__init__(title, [Line(line) for line in lines], "Esc closes")
+
+    def on_key(self, event: events.Key) -> None:
+        """Closes or scrolls."""
+        if event.key in ("escape", "enter", "q"):
+            event.stop()
+            event.prevent_default()
+            self.dismiss(None)
