@@ -23,6 +23,7 @@ from sluice.session import catalog
 from sluice.session.disk import reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
+from sluice.turn.machine import LOOP_NOTE
 from sluice.values import notices as n
 from sluice.values.messages import ToolMessage, UserMessage
 from sluice.values.results import ToolResult
@@ -131,6 +132,8 @@ def test_a_loop_cut_by_a_kill_and_a_resume_is_stopped(cut: int, tmp_path: Path) 
     end = end_of(notices)
     assert (end.outcome, end.exit_code) == ("loop", 3)
     assert end.turns == 6 - cut
+    warned = [m["content"] for m in second.transport.bodies[-1]["messages"] if m["role"] == "user"]
+    assert LOOP_NOTE in warned, "a warning comes before the stop"
 
 
 async def _killed_in_turn(path: Path, world: World, turn: int) -> None:

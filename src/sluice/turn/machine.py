@@ -100,7 +100,7 @@ class Machine:
         self._cut_reply = False  # the reply in hand broke off
         self._breaks = 0  # replies in a row that broke off
         self._continued = 0  # turns in a row that went on with an answer that was cut at its length
-        self._notes: tuple[str, ...] = ()  # for the next Prepare
+        self._notes: tuple[str, ...] = (LOOP_NOTE,) if self._loops.near else ()  # for the next Prepare
         self._cap = 0  # bytes that the shrinking which is out is to reach
         self._overflowed = False  # the request of this turn was too long for the model, and is asked again
         self._request_bytes = 0
