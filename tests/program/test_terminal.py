@@ -175,3 +175,63 @@ def test_suspending_gives_the_terminal_back_and_going_on_takes_it_again(
     os.kill(screen.program(), signal.SIGTERM)
     screen.until("shell$")
     assert screen.modes() == before
+
+
+BROKEN = """
+import asyncio
+from sluice.testing.scripted_interaction import ScriptedInteraction
+from sluice.ui.tui.app import TerminalFace
+from sluice.ui.tui.showing import show_face
+
+class Broken(ScriptedInteraction):
+    async def events(self):
+        secret = "what no traceback may show"
+        yield self.situation()
+        await asyncio.sleep(0.3)
+        raise RuntimeError("a fault deep inside")
+
+async def main():
+    await show_face(TerminalFace(Broken()))
+
+asyncio.run(main())
+"""
+
+
+def test_an_exception_gives_the_terminal_back_and_shows_no_values(
+    terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    screen = terminal(160, 40)
+    before = screen.modes()
+    screen.types(f"{sys.executable} broken.py; echo over")
+    screen.keys("Enter")
+    shown = screen.until("RuntimeError: a fault deep inside", "over\n")
+    assert "secret = " not in shown
+    assert "what no traceback" not in shown
+    assert screen.modes() == before
+
+
+def test_a_small_terminal_and_a_storm_of_resizes(terminal: Callable[..., Terminal], work: Path) -> None:
+    screen = terminal(20, 5)
+    with ReplayServer([says("word " * 400 + "the end")], split=20, pace_ms=2) as server:
+        screen.start("-w", "work", "--base-url", server.url, "--model", "m-1")
+        screen.until("›")
+        screen.types("go")
+        screen.keys("Enter")
+        for step in range(40):
+            screen("resize-window", "-x", str(10 + step * 31 % 150), "-y", str(3 + step * 17 % 60))
+        screen("resize-window", "-x", "80", "-y", "24")
+        screen.until("the end", "completed", "m-1")
+        screen("resize-window", "-x", "20", "-y", "5")
+        screen.until("›")
+        os.kill(screen.program(), signal.SIGTERM)
+        screen.until("shell$", without="›")
+
+
+def test_a_terminal_that_cannot_show_it_is_told_in_one_line(terminal: Callable[..., Terminal], work: Path) -> None:
+    screen = terminal()
+    screen.types(f"TERM=dumb {sys.executable} -m sluice -w work; echo code=$?")
+    screen.keys("Enter")
+    shown = screen.until("code=2")
+    assert "error: no prompt" in shown
+    assert "needs a terminal" in " ".join(shown.split())

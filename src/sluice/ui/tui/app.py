@@ -17,6 +17,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from sluice.errors import SluiceError
 from sluice.run.interaction import Event, Interaction
@@ -363,6 +364,8 @@ class TerminalFace(App[int]):
 
     def _handle_exception(self, error: Exception) -> None:
         """Ends the face; the caller gets the exception. Textual would print it with the values of all variables."""
+        if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
+            error = error.error
         self._fault = self._fault or error
         super()._handle_exception(error)
 

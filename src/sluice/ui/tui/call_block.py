@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from sluice.ui.tui.block import Block
-from sluice.ui.tui.output_rows import diff_rows, head_and_tail
+from sluice.ui.tui.output_rows import changed_lines, diff_rows, head_and_tail
 from sluice.ui.tui.styles import BAD, BOLD, CAUTION, DIM, GOOD, PLAIN
 from sluice.ui.tui.wrapping import Span, cut_row, plain_rows
 from sluice.ui.visible import one_line, visible
@@ -16,6 +16,7 @@ PREVIEW_ROWS = 6  # rows of it that are shown
 SUBJECT = 400  # characters of a subject that are shown; a question shows all of it
 FOLDED, UNFOLDED = (3, 6), (100, 200)  # rows of output at its head and its tail
 DIFF_FOLDED, DIFF_UNFOLDED = 40, 1000  # rows of a diff
+HAS_NOT_RUN = ("blocked", "invalid", "skipped")  # what such a result says is for the model; the error is for the person
 MAX_OUTPUT = 64 * 1024  # characters of output kept, half of its head and half of its tail
 
 
@@ -37,6 +38,7 @@ class CallBlock(Block):
         self._output = self._diff = self._error = self._blocked = ""
         self._left_out = 0  # characters of the output
         self._diff_cut = False
+        self._ran = True
         self._over = False
 
     @property
@@ -109,6 +111,7 @@ class CallBlock(Block):
         """Its one result."""
         self._over, self._preview = True, ""
         ok = result.ok
+        self._ran = result.status not in HAS_NOT_RUN or result.error is None
         self._mark = ("✓", GOOD) if ok else ("✗", BAD)
         words = [] if ok else [result.status.replace("_", " ")]
         if result.exit_code:
@@ -117,17 +120,20 @@ class CallBlock(Block):
             words.append(f"{seconds:.1f} s")
         text = result.content
         lines = text.count("\n") + (not text.endswith("\n")) if text else 0
-        words.append(f"{lines:,} lines" if lines != 1 else "1 line")
+        diff = result.facts.get("diff")
+        if isinstance(diff, str) and diff:
+            words.append(changed_lines(diff))
+        elif self._ran:
+            words.append(f"{lines:,} lines" if lines != 1 else "1 line")
         self._state = ((" · ".join(words), DIM if ok else BAD),)
         half = MAX_OUTPUT // 2
         self._output = text if len(text) <= MAX_OUTPUT else f"{text[:half]}\n{text[-half:]}"
         self._left_out = max(len(text) - MAX_OUTPUT, 0)
-        diff = result.facts.get("diff")
         self._diff = visible(diff[:MAX_OUTPUT]).rstrip("\n") if isinstance(diff, str) else ""
         self._diff_cut = isinstance(diff, str) and len(diff) > MAX_OUTPUT
         error = result.error
         self._error = "" if ok or error is None else one_line(f"{error.message}", 500)
-        self._blocked = result.blocked.how_to_allow if result.blocked is not None else ""
+        self._blocked = result.blocked.how_to_allow if result.blocked is not None and result.blocked.missing else ""
         self.changed()
 
     def withdrawn(self, reason: str) -> None:
@@ -165,7 +171,7 @@ class CallBlock(Block):
         output = self._output
         if self._error and output.startswith(self._error):
             output = output[len(self._error) :]
-        if output.strip():
+        if output.strip() and (self._ran or self.details):
             head, tail = UNFOLDED if self.details else FOLDED
             rows += head_and_tail(visible(output).strip("\n"), width, head, tail, self._left_out)
         return rows

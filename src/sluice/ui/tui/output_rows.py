@@ -14,15 +14,11 @@ def head_and_tail(text: str, width: int, head: int, tail: int, left_out: int = 0
     """At most about `head + tail + 1` rows of visible text. `left_out` characters are missing in its middle already."""
     lines = text.split("\n")
     if len(lines) <= head + tail + 1 and not left_out:
-        rows = plain_rows(text, width, DIM, EDGE, fold=True)
+        rows = plain_rows(text, width, DIM, EDGE)
         if len(rows) <= 2 * (head + tail):
             return rows
-    first = plain_rows("\n".join(lines[:head]), width, DIM, EDGE, fold=True)
-    last = (
-        plain_rows("\n".join(lines[max(len(lines) - tail, head) :]), width, DIM, EDGE, fold=True)
-        if lines[head:]
-        else []
-    )
+    first = plain_rows("\n".join(lines[:head]), width, DIM, EDGE)
+    last = plain_rows("\n".join(lines[max(len(lines) - tail, head) :]), width, DIM, EDGE) if lines[head:] else []
     between = max(len(lines) - head - tail, 0)
     cut = len(first) > 2 * head or len(last) > 2 * tail
     first, last = first[: 2 * head], last[-2 * tail :]
@@ -52,3 +48,11 @@ def diff_rows(diff: str, width: int, limit: int, cut: bool) -> list[Strip]:
     if cut:
         rows.append(cut_row(((f"{EDGE}… more of the diff is not shown", DIM),), width))
     return rows
+
+
+def changed_lines(diff: str) -> str:
+    """How many lines a unified diff adds and takes away, as `+3 −1`."""
+    lines = diff.split("\n")
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+    return f"+{added} −{removed}"
