@@ -1,12 +1,17 @@
-"""What the session store costs: a delta's CPU time, and opening a long session. Prints figures; asserts nothing.
+"""What the session store costs: a delta's CPU time, its share of a streamed run, and opening a very long session.
 
-python bench/session.py [MESSAGES] [DELTAS]
+Prints figures; asserts nothing. Sessions are opened by a process of its own, whose peak memory is the system's figure.
+
+python bench/session.py [MESSAGES] [DELTAS] [STREAMED]
 """
 
 from __future__ import annotations
 
 import asyncio
-import resource
+import json
+import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +23,8 @@ from sluice.session.wish import Wish
 from sluice.values.messages import AssistantMessage, UserMessage
 
 BURST = 40  # deltas that come together: 2,000 a second in groups of 20 ms
+SLUICE = str(Path(sys.executable).with_name("sluice"))
+RUNS = 5
 
 
 async def opened(path: Path, wish: Wish) -> Opening:
@@ -25,7 +32,7 @@ async def opened(path: Path, wish: Wish) -> Opening:
     return await open_session(path, "/bench", wish, new_id=lambda: "ses", words=lambda result: result.content)
 
 
-async def deltas(path: Path, count: int) -> float:
+async def one_delta(path: Path, count: int) -> float:
     """CPU seconds of one delta at 2,000 a second, the writing thread included, an idle loop of that length taken off."""
     opening = await opened(path, Wish())
     store = opening.store
@@ -46,38 +53,119 @@ async def deltas(path: Path, count: int) -> float:
     return (spent[1] - spent[0]) / (count // BURST * BURST)
 
 
-async def long_session(path: Path, count: int) -> tuple[float, float]:
-    """Seconds to write a session of so many messages, and to open it with all of its history."""
+async def fill(path: Path, messages: int, deltas: int) -> tuple[float, int]:
+    """Writes a long session whose last reply is still arriving; returns seconds, and bytes of the log at its largest."""
+    began, log, largest = time.perf_counter(), Path(f"{path}-wal"), 0
     opening = await opened(path, Wish(how="resume", id="ses"))
-    began = time.perf_counter()
+    store = opening.store
 
-    def fill(connection: object) -> None:
-        for seq in range(10, count + 10):
-            message = UserMessage(f"prompt {seq}") if seq % 2 else AssistantMessage(content=f"answer {seq} " * 5)
-            rows.put(connection, "ses", seq, message, run=None)  # type: ignore[arg-type]
+    def rows_of(first: int, count: int):  # type: ignore[no-untyped-def]
+        def work(connection: object) -> None:
+            for seq in range(first, first + count):
+                message = UserMessage(f"prompt {seq}") if seq % 2 else AssistantMessage(content=f"answer {seq} " * 5)
+                rows.put(connection, "ses", seq, message, run=None)  # type: ignore[arg-type]
 
-    await opening.store.database.write(fill)
-    await opening.store.close()
-    filled = time.perf_counter()
-    opening = await opened(path, Wish(how="continue"))
-    history = await opening.store.history()
-    read = time.perf_counter()
-    await opening.store.close()
-    print(f"{len(history)} messages read")
-    return filled - began, read - filled
+        return work
+
+    for first in range(0, messages, 1000):
+        await store.database.write(rows_of(3 + first, min(1000, messages - first)))
+        largest = max(largest, log.stat().st_size)
+    replies = 10
+    await store.started("long", UserMessage("go"))
+    for turn in range(1, replies + 1):
+        await store.reply_began("long", turn)
+        for at in range(deltas // replies):
+            await store.delta("long", "text", "word ")
+            if at % 500 == 0:
+                await asyncio.sleep(0)
+                largest = max(largest, log.stat().st_size)
+        if turn < replies:  # the process dies before the last one is whole
+            await store.append("long", AssistantMessage(content="word " * (deltas // replies)))
+    await store.close()
+    return time.perf_counter() - began, largest
+
+
+def open_again(path: str) -> None:
+    """What a new process does with it: recovery, if it is needed, and the whole history. Prints JSON."""
+
+    async def body() -> tuple[float, float, float, int]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        opening = await opened(Path(path), Wish(how="continue"))
+        ready = time.perf_counter() - wall
+        history = await opening.store.history()
+        spent = time.perf_counter() - wall, time.process_time() - cpu
+        await opening.store.close()
+        return ready, *spent, len(history)
+
+    print(json.dumps(asyncio.run(body())))
+
+
+def opened_by_another(path: Path) -> str:
+    """What a process that opens the session took, and its peak memory."""
+    process = subprocess.Popen([sys.executable, __file__, "--open", str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    ready, wall, cpu, messages = json.loads(process.stdout.read())
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return (
+        f"{ready:.3f} s; with all its {messages} messages {wall:.2f} s, of that CPU {cpu:.2f} s (bound: 1); "
+        f"peak {usage.ru_maxrss / 1024:.0f} MiB (bound: 300)"
+    )
+
+
+def streamed(folder: Path, count: int) -> None:
+    """CPU time of whole runs of `sluice` over a stream of 2,000 deltas a second, with a store and without."""
+    event = b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
+    end = b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    body = folder / "stream.sse"
+    body.write_bytes(event * count + end)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLUICE_API_KEY": "none"}
+    spent: dict[str, list[float]] = {":memory:": [], str(folder / "run.db"): []}
+    command = [SLUICE, "replay-server", str(body), "--pace", "20", "--split", str(len(event) * BURST)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        for _ in range(RUNS):
+            for store, found in spent.items():
+                run = [SLUICE, "-w", str(folder), "--base-url", f"{url}/v1", "--model", "m", "-e", "go"]
+                process = subprocess.Popen(
+                    [*run, "--session-store", store], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env
+                )
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                if process.returncode:
+                    raise SystemExit(f"the run ended with {process.returncode}")
+                found.append(usage.ru_utime + usage.ru_stime)
+        server.terminate()
+    without, stored = (statistics.median(found) for found in spent.values())
+    print(
+        f"a run of {count} deltas: {without:.2f} s of CPU without a store, {stored:.2f} s with one: "
+        f"{(stored - without) / stored * 100:.1f} % of it is the store (bound: 5)"
+    )
 
 
 def main() -> None:
     """Measures and prints."""
+    if sys.argv[1:2] == ["--open"]:
+        open_again(sys.argv[2])
+        return
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
+    deltas = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
+    in_run = int(sys.argv[3]) if len(sys.argv) > 3 else 20_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
-        print(f"a delta at 2,000 a second: {asyncio.run(deltas(path, count)) * 1e6:.1f} µs of CPU (bound: 15)")
-        wrote, read = asyncio.run(long_session(path, messages))
-        print(f"{messages} messages: written in {wrote:.2f} s, opened with all of them in {read:.2f} s (bound: 1)")
-        print(f"the store takes {path.stat().st_size / 2**20:.1f} MiB")
-    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB (bound: 300)")
+        cost = asyncio.run(one_delta(path, 20_000))
+        print(f"a delta at 2,000 a second: {cost * 1e6:.1f} µs of CPU (bound: 15)")
+        wrote, log = asyncio.run(fill(path, messages, deltas))
+        print(
+            f"{messages} messages and {deltas} deltas: written in {wrote:.1f} s, {path.stat().st_size / 2**20:.1f} MiB"
+        )
+        print(f"peak write-ahead log: {log / 2**20:.1f} MiB (bound: 64)")
+        for what in ("after a death in its last reply", "after a clean end"):
+            print(f"opened {what}: {opened_by_another(path)}")
+        if in_run:
+            streamed(Path(folder), in_run)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ class Database:
         self._network = on_network(path)
         self._connection: sqlite3.Connection | None = None
         self._broken = False
+        self._full = True  # whether a commit is synced to the disk, as the connection is set now
         self._items: list[_Item] = []
         self._urgent = 0
         self._waiting_bytes = 0
@@ -236,8 +237,7 @@ class Database:
         try:
             with self._our_turn():
                 connection = self._usable()
-                full = any(item.full for item in batch)
-                connection.execute(f"PRAGMA synchronous = {'FULL' if full or self._network else 'NORMAL'}")
+                self._sync(connection, self._network is not None or any(item.full for item in batch))
                 connection.execute("BEGIN IMMEDIATE")
                 for item in batch:
                     self._do(connection, item, alone=len(batch) == 1)
@@ -250,6 +250,11 @@ class Database:
                 item.error = item.error or failure
         for item in batch:
             item.done(None if item.error else item.result, item.error)
+
+    def _sync(self, connection: sqlite3.Connection, full: bool) -> None:
+        if self._full is not full:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._full = full
 
     def _do(self, connection: sqlite3.Connection, item: _Item, *, alone: bool) -> None:
         """Does one work of a transaction. One that fails by itself takes back its own rows and nobody else's."""
@@ -272,7 +277,7 @@ class Database:
                 self._connection.close()
                 self._connection = None
             self._connection = open_writing(self.path, check=False, network=self._network)
-            self._broken = False
+            self._broken, self._full = False, True
         return self._connection
 
     def _roll_back(self, error: Exception) -> None:

@@ -83,7 +83,8 @@ def _recover_run(
     connection: sqlite3.Connection, session: str, run: str, ended: bool, words: Callable[[ToolResult], str]
 ) -> Recovered:
     arriving = connection.execute(
-        "SELECT seq, next_chunk FROM message WHERE session = ? AND run = ? AND state = 'open'", (session, run)
+        "SELECT seq, next_chunk FROM message INDEXED BY open_message WHERE session = ? AND run = ? AND state = 'open'",
+        (session, run),
     ).fetchall()
     for seq, _next in arriving:
         any_chunk = connection.execute(
@@ -114,17 +115,19 @@ def _recover_run(
 
 def _unanswered(connection: sqlite3.Connection, session: str, run: str) -> Sequence[tuple[int, int, int, ToolCall]]:
     """Message, turn, position and call of every call of the run's last reply that has no result."""
-    stored = [
-        s for s in rows.stored_messages(connection, session) if s.run == run and isinstance(s.message, AssistantMessage)
-    ]
-    if not stored:
+    found = connection.execute(
+        "SELECT seq FROM message WHERE session = ? AND run = ? AND role = 'assistant' "
+        "AND state IN ('whole', 'interrupted') ORDER BY seq DESC LIMIT 1",
+        (session, run),
+    ).fetchone()
+    if found is None:
         return []
-    last = stored[-1]
+    last = next(rows.stored_messages(connection, session, after=found[0] - 1, upto=found[0]))
     assert isinstance(last.message, AssistantMessage)
     answered = connection.execute(
         "SELECT count(*) FROM part WHERE session = ? AND answers_seq = ?", (session, last.seq)
     ).fetchone()[0]
-    turn = last.turn if last.turn is not None else len(stored)
+    turn = last.turn if last.turn is not None else 1  # each reply of a run has one; a row without is damaged
     return [
         (last.seq, turn, position, call)
         for position, call in enumerate(last.message.tool_calls)

@@ -41,6 +41,7 @@ CREATE TABLE message (
     told_crc INTEGER, -- CRC-32 of the text that had been told while it arrived
     PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
+CREATE INDEX open_message ON message (session, seq) WHERE state = 'open';
 
 CREATE TABLE part (
     session TEXT NOT NULL,

@@ -158,11 +158,14 @@ class SqliteStore:
                 groups.append((run, kind, [text]))
         for run, kind, texts in groups:
             body = storable("".join(texts))
-            _alive(connection, run)
+            counted = connection.execute(
+                "UPDATE run SET chunks = chunks + 1 WHERE id = ? AND outcome IS NULL RETURNING chunks", (run,)
+            ).fetchone()
+            if counted is None:
+                _alive(connection, run)
             connection.execute(
-                "INSERT INTO chunk SELECT id, chunks, ?, ?, ? FROM run WHERE id = ?", (kind, body, rows.crc(body), run)
+                "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (run, counted[0] - 1, kind, body, rows.crc(body))
             )
-            connection.execute("UPDATE run SET chunks = chunks + 1 WHERE id = ?", (run,))
         self._lost = False
         return len(waiting)
 
@@ -410,7 +413,7 @@ def _awaiting(connection: sqlite3.Connection, session: str, result: ToolMessage)
 def _drop_open(connection: sqlite3.Connection, session: str) -> None:
     """A reply that was begun and never kept: what arrived of it stays in storage, and is no part of the conversation."""
     found = connection.execute(
-        "SELECT seq FROM message WHERE session = ? AND state = 'open' ORDER BY seq", (session,)
+        "SELECT seq FROM message INDEXED BY open_message WHERE session = ? AND state = 'open' ORDER BY seq", (session,)
     ).fetchall()
     for (seq,) in found:
         fold(connection, session, seq, None, "dropped")

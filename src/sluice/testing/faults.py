@@ -28,6 +28,7 @@ import functools
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -330,10 +331,14 @@ class Driver:
         if every and not self.scripts.missing:
             plan += [functools.partial(self.scripts.kill, point) for point in self.scripts.every()]
         self.dice.shuffle(plan)
+        told = 0
         for at, harm in enumerate(plan, 1):
             harm()
+            for line in self.figures.faults[told:]:
+                say(f"BROKEN {line}")
+            told = len(self.figures.faults)
             if at % 50 == 0:
-                say(f"{at} of {len(plan)}: {len(self.figures.faults)} broken promises")
+                say(f"{at} of {len(plan)}: {told} broken promises")
         for problem in self._provider.refused:
             self.figures.bricked += 1
             self.figures.faults.append(f"the provider refused a conversation: {problem}")
@@ -375,7 +380,11 @@ def drive(faults: int, seed: int, say: Callable[[str], None] = lambda _line: Non
         Provider() as provider,
         contextlib.closing(Driver(Path(folder), provider, seed)) as driver,
     ):
-        return driver.run(faults, say, every=every)
+        try:
+            return driver.run(faults, say, every=every)
+        except KeyboardInterrupt:
+            driver.figures.left_out["the rest"] = "the driver was stopped before it had done all it was asked for"
+            return driver.figures
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -385,6 +394,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="the same moments again")
     parser.add_argument("--every", action="store_true", help="kill at every system call of the six scripts")
     given = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the figures so far are printed all the same
     figures = drive(given.count, given.seed, lambda line: print(line, file=sys.stderr, flush=True), every=given.every)
     print("\n".join(figures.lines()))
     return 0 if figures.good() else 1
