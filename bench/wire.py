@@ -31,9 +31,11 @@ from sluice.values.messages import Reply
 from sluice.wire import ReplyReader
 from workloads import (
     calls_stream,
+    gemini_call,
     gemini_text,
     messages_calls,
     messages_text,
+    ollama_call,
     ollama_text,
     pieces,
     responses_calls,
@@ -186,13 +188,39 @@ def linear() -> list[str]:
 
 def intent_cost() -> list[str]:
     """The table of what early intent costs for each fragment."""
-    rows = ["| early intent | µs a fragment without | with | more | target |", "|---|---|---|---|---|"]
+    rows = [
+        "| early intent | floor, µs a fragment | reader | with intent | more | target |",
+        "|---|---|---|---|---|---|",
+    ]
     stream = calls_stream(1, MB, 4, 16)
     reads = pieces(stream, 1460)
-    pairs = [(cpu(read_ours, reads), cpu(read_watched, reads)) for _ in range(5)]
-    plain, watched = (statistics.median(column) / len(stream) * 1e6 for column in zip(*pairs, strict=True))
+    rounds = [[cpu(read, reads) for read in (read_floor, read_ours, read_watched)] for _ in range(5)]
+    floor, plain, watched = (statistics.median(column) / len(stream) * 1e6 for column in zip(*rounds, strict=True))
     mark = "" if watched - plain <= 2 else " **over**"
-    rows.append(f"| 1 MB in 4 to 16 characters | {plain:.2f} | {watched:.2f} | {watched - plain:.2f}{mark} | 2.0 |")
+    rows.append(
+        f"| 1 MB in 4 to 16 characters | {floor:.2f} | {plain:.2f} | {watched:.2f} | {watched - plain:.2f}{mark} | 2.0 |"
+    )
+    return rows
+
+
+def whole_calls() -> list[str]:
+    """The table of calls that come whole in one event; see the README for why they are dearer than the floor."""
+    rows = [
+        "| a call in one event | floor, ns a byte | reader, ns a byte: 64 KB, 900 KB | ratio at 900 KB | growth exponent |",
+        "|---|---|---|---|---|",
+    ]
+    sizes = (64 * KB, 900 * KB)
+    for name, dialect, make in (("Gemini", "gemini", gemini_call), ("Ollama", "ollama", ollama_call)):
+        costs = []
+        for size in sizes:
+            reads = pieces(make(size), 1460)
+            same_answer(reads, dialect)
+            pairs = [(cpu(read_floor, reads, dialect), cpu(read_ours, reads, dialect)) for _ in range(ROUNDS)]
+            costs.append([statistics.median(column) for column in zip(*pairs, strict=True)])
+        (_, small), (floor, large) = costs
+        exponent = math.log(large / small) / math.log(sizes[1] / sizes[0])
+        each = f"{small / sizes[0] * 1e9:.1f}, {large / sizes[1] * 1e9:.1f}"
+        rows.append(f"| {name} | {floor / sizes[1] * 1e9:.1f} | {each} | {large / floor:.1f} | {exponent:.2f} |")
     return rows
 
 
@@ -240,7 +268,7 @@ def main() -> int:
     machine = f"CPython {platform.python_version()}, msgspec {msgspec.__version__}, {platform.system()}"
     parts = [f"{machine}; medians of {ROUNDS} interleaved rounds, CPU time; {noise()}.", "\n".join(table)]
     print("\n".join(table), flush=True)
-    for rows in (linear(), intent_cost(), memory()):
+    for rows in (linear(), intent_cost(), whole_calls(), memory()):
         print("\n" + "\n".join(rows), flush=True)
         parts.append("\n".join(rows))
     if given.write:

@@ -220,3 +220,16 @@ def ollama_text(events: int = 2000) -> list[bytes]:
     """The answer of `text_stream` in the words of Ollama."""
     dice = random.Random(1)
     return [*(_line({"content": " " + dice.choice(WORDS)}) for _ in range(events)), _last_line()]
+
+
+def gemini_call(size: int) -> list[bytes]:
+    """One call of about `size` bytes, whole in one event, as Gemini sends all of them."""
+    return [_generated([{"functionCall": {"name": "edit", "args": json.loads(arguments(size, 1))}}], "STOP")]
+
+
+def ollama_call(size: int) -> list[bytes]:
+    """One call of about `size` bytes, whole in one line, as Ollama sends all of them."""
+    return [
+        _line({"tool_calls": [{"function": {"name": "edit", "arguments": json.loads(arguments(size, 1))}}]}),
+        _last_line(),
+    ]

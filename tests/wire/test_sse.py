@@ -276,3 +276,9 @@ def test_too_many_such_lines_stop_at_the_same_one_under_every_split() -> None:
     decoder.feed(body[: at - 1])
     with pytest.raises(NoEventsError):
         decoder.close()
+
+
+def test_what_was_seen_of_an_event_too_large_is_its_data_and_the_line() -> None:
+    with pytest.raises(EventTooLarge) as stop:
+        EventDecoder(12).feed(b"data: 12345\ndata: 6\n\n")
+    assert stop.value.seen == len("12345\n") + len("data: 6")
