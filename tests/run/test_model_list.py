@@ -115,6 +115,7 @@ def test_a_list_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_list, "_LIST_BYTES", 1000)
     found, _head = _list(Server(b" " * 100_000), "openai_chat")
     assert found.reachable is False
+    assert "1000 bytes allowed" in found.problem
 
 
 def test_a_key_goes_to_its_own_provider_only(monkeypatch: pytest.MonkeyPatch) -> None:
