@@ -15,7 +15,7 @@ from sluice.wire import ReplyReader
 BEGUN = {
     "openai_chat": chunk({"role": "assistant", "content": ""}),
     "openai_responses": b'data: {"type":"response.created","response":{"id":"r","model":"m","status":"in_progress"}}\n\n',
-    "anthropic_messages": b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"m","usage":{}}}\n\n',
+    "anthropic_messages": b'data: {"type":"message_start","message":{"id":"m","model":"m","usage":{}}}\n\n',
     "gemini": b'data: {"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"}}],"modelVersion":"m"}\n\n',
     "ollama": b'{"model":"m","message":{"role":"assistant","content":"a"},"done":false}\n',
 }
@@ -40,7 +40,8 @@ def test_an_idle_open_reader_takes_less_than_4_kib(dialect: str) -> None:
 def test_a_hundred_megabytes_of_text_that_is_not_kept_take_less_than_8() -> None:
     events = text(*["12345678 é🍸\n" * 1200] * 4) * 5  # about 20 KB each
     rounds = 100 * MIB // len(events) + 1
-    reader = ReplyReader("openai_chat", limits=msgspec.structs.replace(DEFAULT_LIMITS, max_stream_bytes=200 * MIB), keep=False)
+    limits = msgspec.structs.replace(DEFAULT_LIMITS, max_stream_bytes=200 * MIB)
+    reader = ReplyReader("openai_chat", limits=limits, keep=False)
     size = 0
     tracemalloc.start()
     try:
