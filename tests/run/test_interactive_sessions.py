@@ -269,6 +269,19 @@ def test_another_model_is_asked_from_the_next_prompt_on(tmp_path: Path) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("steps", range(10))
+def test_closing_at_any_step_on_the_way_to_another_model(tmp_path: Path, steps: int) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, "one", session_store=":memory:") as desk:
+            desk.interaction.set_model("large")
+            desk.interaction.submit("a")
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await desk.interaction.close()
+
+    run(work)
+
+
 def test_a_model_without_a_key_is_refused(tmp_path: Path) -> None:
     async def work() -> None:
         workspace = tmp_path / "work"

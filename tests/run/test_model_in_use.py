@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from interaction_desk import ESCAPED, Desk, run
-from run_world import World, text
+from run_world import FakeTransport, World, text
 
 from sluice.errors import ConfigurationError
 from sluice.run.interactive import open_interaction
@@ -68,3 +68,32 @@ def test_what_stands_against_a_model_is_said_and_the_old_one_stays(tmp_path: Pat
         await model.close()
 
     asyncio.run(work())
+
+
+def test_the_transport_of_the_model_before_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[_Counted] = []
+
+    def make(settings: Settings) -> _Counted:
+        made.append(_Counted([]))
+        return made[-1]
+
+    async def work() -> None:
+        model = ModelInUse(Settings(base_url="http://127.0.0.1:1"), {}, None)
+        await model.open()
+        agent = World().agent()
+        model.choose("other")
+        assert await model.use(agent) is None
+        assert agent.parts.transport is made[1]
+        assert [one.closed for one in made] == [1, 0]
+        await model.close()
+        assert [one.closed for one in made] == [1, 1]
+
+    monkeypatch.setattr("sluice.run.model_in_use.make_transport", make)
+    asyncio.run(work())
+
+
+class _Counted(FakeTransport):
+    closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1

@@ -66,6 +66,26 @@ def test_steering_that_is_edited_says_the_new_words() -> None:
     assert prompts.shown()[0].text == "new"
 
 
+def test_what_was_given_is_not_sent_again_when_the_run_ends_before_it_is_told() -> None:
+    prompts, steering = WaitingPrompts(), Steering()
+    prompts.add("x", steering.add)
+    ticket = steering.first()
+    assert ticket is not None
+    ticket.state = "given"
+    assert not prompts.run_ended()
+    assert prompts.shown() == ()
+
+
+def test_steering_of_a_run_that_is_just_over_still_waits() -> None:
+    prompts, steering = WaitingPrompts(), Steering()
+    steering.close()
+    numbers = [prompts.add(words, steering.add).number for words in ("a", "b", "c")]
+    assert prompts.edit(numbers[0], "other")
+    assert prompts.take_back(numbers[1]) == "b"
+    assert [p.text for p in prompts.take_all_back()] == ["other", "c"]
+    assert not prompts.run_ended()
+
+
 def test_late_steering_goes_before_what_waits() -> None:
     prompts, steering = WaitingPrompts(), Steering()
     prompts.add("later")

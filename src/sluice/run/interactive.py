@@ -121,7 +121,6 @@ class _Live:
     async def _end(self) -> None:
         self._closed = True
         self._stream.wait_for_nobody()
-        self._prompts.take_all_back()
         self._wake.set()
         if self._seat_now is not None:
             self._seat_now.agent.cancel()
@@ -208,7 +207,7 @@ class _Live:
                 return
             self._running = True
             problem = await self._model_problem()
-            prompt = self._prompts.next()
+            prompt = None if self._closed else self._prompts.next()
             if prompt is not None:
                 await self._run(prompt, problem)
             self._running = False
