@@ -5,7 +5,7 @@ from __future__ import annotations
 from run_world import World, calls, end_of, shown, text
 
 from sluice.errors import TransportError
-from sluice.turn.machine import CONTINUE_NOTE
+from sluice.turn.notes import CONTINUE_NOTE
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, UserMessage
 

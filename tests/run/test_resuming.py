@@ -23,7 +23,7 @@ from sluice.session import catalog
 from sluice.session.disk import reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
-from sluice.turn.machine import LOOP_NOTE
+from sluice.turn.notes import LOOP_NOTE
 from sluice.values import notices as n
 from sluice.values.messages import ToolMessage, UserMessage
 from sluice.values.results import ToolResult

@@ -8,7 +8,8 @@ from turn_world import RUN, World, blocked, broke, call, digest_of, fine, reply,
 from sluice.errors import InternalError
 from sluice.limits import Limits
 from sluice.turn import facts as f
-from sluice.turn.machine import CONTINUE_NOTE, GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE, Machine
+from sluice.turn.machine import Machine
+from sluice.turn.notes import CONTINUE_NOTE, GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE
 from sluice.values.calls import CallKey
 from sluice.values.messages import Reasoning, Reply, Usage
 from sluice.values.results import ToolResult

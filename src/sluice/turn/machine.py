@@ -35,9 +35,11 @@ from sluice.turn.facts import (
     Tick,
 )
 from sluice.turn.failures import class_of, guided, told
+from sluice.turn.notes import CONTINUE_NOTE, GO_ON_NOTE, LOOP_NOTE, REPEATED_NOTE
 from sluice.turn.outcomes import End
 from sluice.turn.past import Past, is_answer
 from sluice.turn.repeats import repeated_text
+from sluice.turn.replies import end_of_reply
 from sluice.turn.states import RUN_TABLE, RunEvent, RunState
 from sluice.values.healed import HealedCall
 from sluice.values.messages import Reply
@@ -48,20 +50,6 @@ _R, _F = RunState, RunEvent
 _NO_END_IN_SIGHT = frozenset({_R.PREPARING, _R.SUMMARISING, _R.CALLING, _R.ACTING})
 _UNANSWERED = frozenset({outcomes.PROVIDER_ERROR, outcomes.INCOMPLETE})
 _BROKEN_OFF = frozenset({"incomplete", "broken", "idle_timeout", "total_timeout"})
-
-GO_ON_NOTE = (
-    "Your last reply broke off before its end, and no call of it was run. "
-    "Go on from where it stopped; do not repeat what is there."
-)
-CONTINUE_NOTE = (
-    "Your last reply was cut at its length limit. Go on exactly where it stopped, "
-    "without a word about it and without repeating what is there."
-)
-LOOP_NOTE = (
-    "You have made the same call with the same result again and again. One time more ends the run. "
-    "Do something else, or say what keeps you from going on."
-)
-REPEATED_NOTE = "Your last reply said the same thing over and over. Say it once and go on with the task."
 
 
 class Machine:
@@ -246,7 +234,7 @@ class Machine:
             self._notes = (REPEATED_NOTE,)
         if reply.stop_reason == "aborted":
             return self._take_up(reply, "aborted", (outcomes.CANCELLED, "the reply was aborted"), fact.at)
-        end = None if reply.tool_calls else _with_words(_end_of_reply(reply, repeated), reply.stop_words)
+        end = None if reply.tool_calls else end_of_reply(reply, repeated)
         if is_answer(reply):
             self._loops.answered()
         goes_on = end is not None and not repeated and self._may_continue(reply)
@@ -428,31 +416,3 @@ class Machine:
         state = {name: value for name, value in self.__dict__.items() if not hasattr(value, "snapshot")}
         parts = {name: value.snapshot() for name, value in self.__dict__.items() if hasattr(value, "snapshot")}
         return {**state, **parts}
-
-
-def _with_words(end: End | None, words: str) -> End | None:
-    """The end of a run, with what the provider said about why it stopped."""
-    if end is None or not words:
-        return end
-    said = f"the provider says: {words[:300]}"
-    return end[0], f"{end[1]}; {said}" if end[1] else said
-
-
-def _end_of_reply(reply: Reply, repeated: bool) -> End | None:
-    """How the run ends by a reply without calls; `None` if the model only paused."""
-    match reply.stop_reason:
-        case "pause":
-            return None
-        case "max_tokens":
-            also = " and repeats itself" if repeated else ""
-            return outcomes.limit("max_output_tokens"), f"the answer was cut at its length limit{also}"
-        case "content_filter":
-            return outcomes.FAILED, "the provider's content filter ended the answer"
-        case "refusal":
-            return outcomes.FAILED, "the model refused to answer"
-    if reply.refusal and not reply.text:  # dialects that keep a refusal apart stop as usual
-        return outcomes.FAILED, "the model refused to answer"
-    if reply.kept and not reply.text:
-        also = " but reasoning" if reply.reasoning or reply.blocks else " at all"
-        return outcomes.COMPLETED, f"the model returned nothing{also}"
-    return outcomes.COMPLETED, "the answer repeats itself" if repeated else ""
