@@ -37,6 +37,16 @@ def test_rows_joined_are_the_whole_text(texts: list[str], width: int) -> None:
     assert len(folded) == len(list(folded.pieces()))
 
 
+@given(TEXTS, WIDTHS)
+def test_prose_is_cut_between_words_and_whole_too(text: str, width: int) -> None:
+    assert whole(FoldedText([Line(text, prose=True)], width)) == [shown(text)]
+
+
+def test_prose_by_words() -> None:
+    rows = FoldedText([Line("one two three four", prose=True)], 9)
+    assert ["".join(piece for piece, _style in row) for row in rows] == ["one two", "three", "four"]
+
+
 @given(TEXTS, st.integers(min_value=8, max_value=100))
 def test_no_row_is_wider_than_the_screen_and_none_can_be_obeyed(text: str, width: int) -> None:
     for row in FoldedText([Line(GUTTER + text), Line(text, before="  ")], width):

@@ -29,7 +29,7 @@ from sluice.ui.visible import one_line
 QUIET_SECONDS = 0.3  # without a key before the question listens
 ALONE_SECONDS = 0.2  # without a key after an answer before it counts
 _SMALL_HEIGHT = 12  # rows of the screen; below, only the text and the keys are shown
-_OURS = 4  # rows of the panel beside the text
+_OURS = 5  # rows of the panel beside the text
 
 
 class WordField(Input):
@@ -67,11 +67,12 @@ class ApprovalPanel(Vertical, can_focus=True):
         """Nothing is asked any more, or the person goes back to the input."""
 
     DEFAULT_CSS = """
-    ApprovalPanel { height: auto; display: none; border-top: solid ansi_yellow; }
+    ApprovalPanel { height: auto; display: none; border-top: solid ansi_yellow; padding: 0 0 0 1; }
     ApprovalPanel:focus-within { border-top: heavy ansi_yellow; }
     ApprovalPanel:focus { border-top: heavy ansi_yellow; }
     ApprovalPanel.small { border-top: none; }
     ApprovalPanel Static { height: 1; }
+    ApprovalPanel #approval-session { height: auto; max-height: 2; }
     ApprovalPanel #approval-title { text-style: bold; }
     ApprovalPanel #approval-keys { text-style: bold; }
     ApprovalPanel WordField, ApprovalPanel WordField:focus {
@@ -163,7 +164,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         if wanted is None:
             return
         more = f" (1 of {len(self._waiting)} questions)" if len(self._waiting) > 1 else ""
-        self._title.update(f"Allow this call of {one_line(wanted.tool, 80)}, {wanted.category}?{more}")
+        self._title.update(f"Allow this call of {one_line(wanted.tool, 80)} ({wanted.category})?{more}")
         self._say_keys()
 
     def _say_keys(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -30,7 +31,7 @@ class ChoiceScreen(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "app.cancel", show=False, priority=True)]
     DEFAULT_CSS = """
-    ChoiceScreen { background: ansi_default; layout: vertical; }
+    ChoiceScreen { background: ansi_default; layout: vertical; padding: 0 0 0 1; }
     ChoiceScreen Static { height: 1; text-style: bold; }
     ChoiceScreen Horizontal { height: 1; }
     ChoiceScreen Horizontal Static { width: 8; text-style: none; }
@@ -84,5 +85,10 @@ class ChoiceScreen(ModalScreen[str | None]):
         event.prevent_default()
 
     def _show(self) -> None:
-        width = max((len(choice.words) for choice in self._found), default=0)
-        self._list.show_rows([((f"{c.words:<{min(width, 60)}}", PLAIN), (f"  {c.more}", DIM)) for c in self._found])
+        width = min(max((cell_len(choice.words) for choice in self._found), default=0), 60)
+        self._list.show_rows(
+            [
+                ((c.words.ljust(width - cell_len(c.words) + len(c.words)), PLAIN), (f"  {c.more}", DIM))
+                for c in self._found
+            ]
+        )

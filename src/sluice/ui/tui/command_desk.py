@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from time import time as now
 from typing import Any, Literal, Protocol, TypeVar
 
 from textual.screen import Screen
@@ -21,12 +21,12 @@ T = TypeVar("T")
 KEYS = (
     "Enter             sends; while a run goes on, the prompt waits for its turn",
     "Ctrl-S            sends into the run that is going, for its next turn",
-    "Ctrl-J, Alt-Enter, \\ then Enter   a new line",
+    "Ctrl-J            a new line; so do Alt-Enter, and \\ before Enter",
     "Up, Down          earlier prompts",
     "@                 names a file; Tab or Enter completes",
     "Tab               to a question or to the prompts that wait, and back",
     "Esc               closes a list or a panel",
-    "Ctrl-C            ends the run and keeps everything; twice within a second leaves",
+    "Ctrl-C            ends the run, keeps everything; twice in a second leaves",
     "Ctrl-D            leaves, where nothing is typed",
     "Ctrl-O            more or less of reasoning and output",
     "Ctrl-B            moves the command that runs to the background",
@@ -124,7 +124,7 @@ class CommandDesk:
         if not rows:
             self._face.say("there is no stored session of this workspace")
             return
-        self._face.show_screen(session_screen(rows, time.time()), self._opened)
+        self._face.show_screen(session_screen(rows, now()), self._opened)
 
     def _opened(self, session: str | None) -> None:
         if session is not None:

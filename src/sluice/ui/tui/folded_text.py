@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from rich.cells import get_character_cell_size
@@ -10,18 +10,19 @@ from rich.style import Style
 
 from sluice.run.question import GUTTER
 from sluice.ui.tui.styles import PLAIN
-from sluice.ui.tui.wrapping import Span
+from sluice.ui.tui.wrapping import Span, row_starts
 from sluice.ui.visible import visible
 
 MIN_WIDTH = 4  # cells of text in a row; narrower ones would split wide characters
 
 
 class Line(NamedTuple):
-    """A line of text to be folded, how it is painted, and what stands before its rows."""
+    """A line of text to be folded, how it is painted, and what stands before its rows. `prose` is cut between words."""
 
     text: str
     style: Style = PLAIN
     before: str = ""
+    prose: bool = False
 
 
 class FoldedText(Sequence[Sequence[Span]]):
@@ -32,11 +33,17 @@ class FoldedText(Sequence[Sequence[Span]]):
     """
 
     def __init__(self, lines: Sequence[Line], width: int) -> None:
-        self._lines = [Line(_shown(line.text), line.style, line.before) for line in lines]
+        self._lines = [line._replace(text=_shown(line.text)) for line in lines]
         self._rows: list[tuple[int, int, int]] = []  # of which line, from, to
         for number, line in enumerate(self._lines):
             room = max(width - len(line.before) - len(_again(line)), MIN_WIDTH)
-            self._rows += [(number, start, end) for start, end in folds(line.text, room, len(_again(line)))]
+            found: Iterable[tuple[int, int]]
+            if line.prose:
+                cuts = row_starts(line.text, room)
+                found = zip([0, *cuts], [*cuts, len(line.text)], strict=True)
+            else:
+                found = folds(line.text, room, len(_again(line)))
+            self._rows += [(number, start, end) for start, end in found]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -51,7 +58,8 @@ class FoldedText(Sequence[Sequence[Span]]):
         number, start, end = self._rows[at]
         line = self._lines[number]
         before = line.before + (_again(line) if start else "")
-        return ((before, line.style), (line.text[start:end], line.style))
+        text = line.text[start:end]
+        return ((before, line.style), (text.rstrip() if line.prose else text, line.style))
 
     def pieces(self) -> Iterator[tuple[int, str]]:
         """Each row's line number and its text without what stands before it."""

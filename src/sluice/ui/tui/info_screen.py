@@ -23,7 +23,7 @@ class LinesScreen(ModalScreen[T]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "app.cancel", show=False, priority=True)]
     DEFAULT_CSS = """
-    LinesScreen { background: ansi_default; layout: vertical; }
+    LinesScreen { background: ansi_default; layout: vertical; padding: 0 0 0 1; }
     LinesScreen > Static { height: 1; text-style: bold; width: 1fr; }
     LinesScreen > RowList { height: 1fr; }
     """
@@ -72,7 +72,7 @@ class InfoScreen(LinesScreen[None]):
     """Lines to be read; Esc, Enter or q closes."""
 
     def __init__(self, title: str, lines: Sequence[str]) -> None:
-        super().__init__(title, [Line(line) for line in lines], "Esc closes")
+        super().__init__(title, [Line(line, prose=True) for line in lines], "Esc closes")
 
     def on_key(self, event: events.Key) -> None:
         """Closes or scrolls."""

@@ -67,6 +67,7 @@ class PromptArea(TextArea):
         self._walk: HistoryWalk | None = None
         self._editing: int | None = None
         self._kept_draft = ""
+        self._recalled = ""  # the earlier prompt that stands in the input, unchanged
         super().__init__(
             id="prompt", compact=True, highlight_cursor_line=False, placeholder=PLACEHOLDER, show_line_numbers=False
         )
@@ -139,6 +140,9 @@ class PromptArea(TextArea):
         self._look()
 
     def _look(self) -> None:
+        if self.text == self._recalled:
+            return self._completion.look("", first_line=False)  # nobody wants a word of an old prompt completed
+        self._recalled = ""
         row, column = self.cursor_location
         self._completion.look(self.document.get_line(row)[:column], first_line=row == 0)
 
@@ -207,7 +211,7 @@ class PromptArea(TextArea):
     def _go(self, text: str | None) -> None:
         if text is not None:
             self._fill(self._pastes.take(text))
-            self._completion.close()
+            self._recalled = self.text
 
     # -- sending
 

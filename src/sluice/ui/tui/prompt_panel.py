@@ -15,7 +15,7 @@ class PromptPanel(Vertical):
     """Holds the `PromptArea` as `area`."""
 
     DEFAULT_CSS = """
-    PromptPanel { height: auto; }
+    PromptPanel { height: auto; padding: 0 0 0 1; }
     PromptPanel #editing { height: 1; text-style: bold; display: none; }
     PromptPanel Horizontal { height: auto; }
     PromptPanel #mark { width: 2; height: 1; text-style: bold; color: ansi_blue; }

@@ -37,7 +37,7 @@ class QueuePanel(Vertical, can_focus=True):
         """The person goes back to the input."""
 
     DEFAULT_CSS = """
-    QueuePanel { height: auto; display: none; }
+    QueuePanel { height: auto; display: none; padding: 0 0 0 1; }
     QueuePanel Static { height: 1; text-style: dim; }
     QueuePanel:focus Static { text-style: bold; }
     QueuePanel RowList { max-height: 5; display: none; }
@@ -108,6 +108,7 @@ class QueuePanel(Vertical, can_focus=True):
     def _arrange(self) -> None:
         small = self.is_attached and self.screen.size.height < _SMALL_HEIGHT
         self._list.display = self.has_focus or not small
+        self._list.show_active(self.has_focus)
         self._list.styles.max_height = 1 if small else _MOST_ROWS
         words = f"{counted(len(self.waiting), 'prompt')} wait{'s' if len(self.waiting) == 1 else ''}"
         keys = "e edit · t take back · s send to this run · Esc" if self.has_focus else "Tab to change"

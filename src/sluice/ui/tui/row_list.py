@@ -30,6 +30,7 @@ class RowList(Widget):
         self._rows: Rows = ()
         self._choosing = choosing
         self._top = 0
+        self._active = True
         self.chosen = 0
 
     def show_rows(self, rows: Rows, *, chosen: int | None = None, keep_place: bool = False) -> None:
@@ -43,6 +44,11 @@ class RowList(Widget):
         self.chosen = max(0, min(self.chosen, len(rows) - 1))
         self._into_view()
         self.refresh(layout=resized)
+
+    def show_active(self, active: bool) -> None:
+        """Whether the chosen row is painted as chosen: only where keys choose another one."""
+        self._active = active
+        self.refresh()
 
     def move(self, by: int, *, around: bool = False) -> None:
         """Chooses another row."""
@@ -79,9 +85,9 @@ class RowList(Widget):
         row = self._rows[at]
         if not self._choosing:
             return cut_row(row, width).adjust_cell_length(width)
-        mark = ("› ", PLAIN) if at == self.chosen else ("  ", DIM)
-        strip = cut_row((mark, *row), width).adjust_cell_length(width)
-        return strip.apply_style(SELECTED) if at == self.chosen else strip
+        chosen = self._active and at == self.chosen
+        strip = cut_row((("› ", PLAIN) if chosen else ("  ", DIM), *row), width).adjust_cell_length(width)
+        return strip.apply_style(SELECTED) if chosen else strip
 
     def _into_view(self) -> None:
         height = self.size.height

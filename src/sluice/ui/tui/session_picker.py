@@ -36,7 +36,7 @@ def ago(seconds: float) -> str:
 class SessionOffer(Static):
     """One line that offers the last session, until a prompt is sent or a session opened. `session` is its id."""
 
-    DEFAULT_CSS = "SessionOffer { height: 1; display: none; }"
+    DEFAULT_CSS = "SessionOffer { height: 1; display: none; padding: 0 0 0 1; }"
 
     def __init__(self) -> None:
         super().__init__(id="offer", markup=False)

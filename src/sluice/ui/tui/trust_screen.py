@@ -11,7 +11,7 @@ from sluice.run.interaction import UntrustedFile
 from sluice.run.question import counted
 from sluice.ui.tui.folded_text import Line
 from sluice.ui.tui.info_screen import LinesScreen
-from sluice.ui.tui.styles import BOLD, DIM, PLAIN
+from sluice.ui.tui.styles import BOLD, DIM
 
 QUIET_SECONDS = 0.3  # on the screen before a key answers
 
@@ -26,7 +26,7 @@ class TrustScreen(LinesScreen[bool]):
         self._shown_at: float | None = None
         lines = [
             Line(f"{folder} is new here, or what it says has changed.", BOLD),
-            Line("These files would be given to the model as text that is not trusted:"),
+            Line("These files would be given to the model as text that is not trusted:", prose=True),
             Line(""),
         ]
         for file in files:
@@ -37,9 +37,9 @@ class TrustScreen(LinesScreen[bool]):
             Line(
                 "Whatever they say, they can run nothing, allow nothing and approve nothing: that is only for your own "
                 "configuration, your flags and your answers.",
-                PLAIN,
+                prose=True,
             ),
-            Line("Without them the session works as well."),
+            Line("Without them the session works as well.", prose=True),
         ]
         super().__init__("Read this folder's instructions?", lines, "r reads them · n does not")
 
