@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import sluice
+import sluice.wire
 from sluice.run import wiring
 from sluice.testing.scripted_model import asks, scripted_model
 from sluice.wire.dialects import DIALECTS
@@ -16,6 +18,12 @@ from sluice.wire.dialects import DIALECTS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "embedding.md"
 BLOCK = re.compile(r"(?:<!-- example: (\{[^\n]*\}) -->\n)?```python\n(.*?)```", re.DOTALL)
 EXAMPLES = BLOCK.findall(PAGE.read_text("utf-8"))
+
+
+def test_every_exported_name_is_in_an_example() -> None:
+    code = "\n".join(code for _said, code in EXAMPLES) + "ArgumentsError TransportError"  # told of in a sentence
+    names = {*sluice.__all__, *sluice.wire.__all__}
+    assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()
 
 
 def test_every_python_block_is_an_example_that_is_run() -> None:
@@ -42,10 +50,11 @@ def test_the_example_runs(
         monkeypatch.setattr(wiring, "make_transport", transport)
         monkeypatch.setattr(wiring, "find_dialect", lambda settings: DIALECTS["openai_chat"])
     if "file" in example:
-        stream = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hello"}}]}
-        end = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-        lines = [f"data: {json.dumps(one)}\n\n" for one in (stream, end)]
-        (tmp_path / example["file"]).write_text("".join([*lines, "data: [DONE]\n\n"]))
+        function = {"name": "look", "arguments": '{"street": "A"}'}
+        called = {"tool_calls": [{"index": 0, "id": "1", "type": "function", "function": function}]}
+        choices = [{"delta": {"content": "Hello"}}, {"delta": called}, {"delta": {}, "finish_reason": "tool_calls"}]
+        lines = [json.dumps({"id": "c", "model": "m", "choices": [{"index": 0, **one}]}) for one in choices]
+        (tmp_path / example["file"]).write_text("".join(f"data: {line}\n\n" for line in (*lines, "[DONE]")))
     exec(compile(code, f"{PAGE.name}, example", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out.strip() == example["prints"]
     assert not replies or made
