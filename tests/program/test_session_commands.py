@@ -28,7 +28,9 @@ def test_a_day_with_sessions(tmp_path: Path) -> None:
         assert sluice("-e", "more", *flags, *model, cwd=work).code == 0
     found = json.loads(sluice("sessions", "list", "--output", "json", cwd=work).out)
     assert [(s["messages"], s["title"]) for s in found] == [(4, "first"), (6, "first")]
-    assert "an answer" in sluice("sessions", "show", id, cwd=work).out
+    shown = sluice("sessions", "show", id, cwd=work).out
+    assert "an answer" in shown
+    assert (shown.count("\nrun "), shown.splitlines()[-1].startswith("session: ")) == (3, True), shown
     assert json.loads(sluice("sessions", "export", id, cwd=work).out)["session"]["id"] == id
     assert sluice("sessions", "export", id, "--format", "md", cwd=work).out.startswith("# Session")
     checked = sluice("sessions", "check", cwd=work)

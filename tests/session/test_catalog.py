@@ -12,13 +12,16 @@ import pytest
 from session_world import broken, opened, rows_of, run, store
 
 from sluice.errors import StoreError
+from sluice.run.spending import Spending, Spent
 from sluice.session import catalog
 from sluice.session.disk import reading
 from sluice.session.export import as_json, as_markdown
 from sluice.session.opening import Wish
 from sluice.session.undo import last_changing_run, plan, preimage
+from sluice.session.usage import replies
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
-from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage, UserMessage
+from sluice.values.notices import TurnFinished
 
 
 async def _turns(s: object, run: str, prompt: str = "hello") -> None:
@@ -251,3 +254,35 @@ def test_a_pre_image_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError):
             preimage(tmp_path, wanted)
     assert stat.S_ISREG((tmp_path / "blobs" / name).stat().st_mode)
+
+
+def test_what_each_reply_used_is_read_by_run_and_turn(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path, id="a") as s:
+            for number in (1, 2):
+                await s.started(f"r{number}", UserMessage("x"))
+                for turn in (1, 2):
+                    used = Usage(input_tokens=10 * number + turn, output_tokens=turn)
+                    cost = None if number == 2 else 0.5
+                    await s.noted(f"r{number}", TurnFinished(turn=turn, stop_reason="end_turn", usage=used, cost=cost))
+                await s.finished(f"r{number}", "completed")
+
+    run(body())
+    with reading(path) as connection:
+        (session,) = connection.execute("SELECT id FROM session").fetchone()
+        found = list(replies(connection, session))
+    assert [(number, turn, used.input_tokens, cost) for number, turn, used, cost in found] == [
+        (1, 1, 11, 0.5),
+        (1, 2, 12, 0.5),
+        (2, 1, 21, None),
+        (2, 2, 22, None),
+    ]
+    assert [line.split(":")[0].strip() for line in Spending(Spent(*one) for one in found).lines()] == [
+        "run 1",
+        "turn 1",
+        "turn 2",
+        "run 2",
+        "session",
+    ]

@@ -379,3 +379,67 @@ def test_a_run_that_ended_with_results_unstored_gets_them_and_keeps_its_end(tmp_
     assert rows_of(path, "SELECT outcome FROM run") == [("failed",)]
     assert broken(path) == []
     assert run(_reopened(path))[0].recovered == ()
+
+
+def test_what_a_full_disk_left_open_is_made_right_by_the_next_run_of_the_same_process(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> Conversation:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.append("r", asks("a", "b"))
+            await s.call_started(allowed("r", position=0))
+            await s.finished("r", "failed")
+            await s.started("q", UserMessage("again"))
+            await s.finished("q", "completed")
+            return await s.history()
+
+    history = run(body())
+    assert [m.content for m in history if isinstance(m, ToolMessage)] == [UNKNOWN, NOT_STARTED]
+    assert history[-1] == UserMessage("again")
+    assert broken(path) == []
+
+
+def test_a_reply_of_which_a_delta_was_refused_is_not_held_to_its_deltas(tmp_path: Path) -> None:
+    """D3 speaks of what was told and stored; after a failure the message itself is what counts."""
+    path = tmp_path / "s.db"
+
+    async def body() -> Conversation:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "text", "a")
+            s._failure = StoreError("full", "the disk is full")
+            with pytest.raises(StoreError):
+                await s.delta("r", "text", "b")
+            await s.append("r", AssistantMessage(content="ab"))
+            await s.reply_began("r", 2)
+            await s.delta("r", "text", "whole again")
+            await s.append("r", AssistantMessage(content="whole again"))
+            await s.finished("r", "completed")
+            return await s.history()
+
+    assert [m.content for m in run(body())] == ["x", "ab", "whole again"]
+    assert broken(path) == []
+    assert rows_of(path, "SELECT told_crc IS NULL FROM message WHERE role = 'assistant' ORDER BY seq") == [(1,), (0,)]
+
+
+def test_a_run_that_died_is_told_to_have_ended_once(tmp_path: Path) -> None:
+    """L9: the notice that the dead process could not give is kept with the run when its session is opened."""
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "text", "half an ans")
+
+    run(body())
+    for _ in range(3):
+        run(_reopened(path))
+    told = [json.loads(body) for (body,) in rows_of(path, "SELECT body FROM notice WHERE run = 'r' ORDER BY number")]
+    ends = [one for one in told if one["type"] == "run_finished"]
+    assert [(one["outcome"], one["text"], one["turns"], one["saved"]) for one in ends] == [
+        ("interrupted", "half an ans", 1, True)
+    ]
+    assert told[-1] is ends[0]

@@ -20,7 +20,7 @@ from sluice.errors import ConfigurationError, PathError, StoreError
 from sluice.run.config import Settings
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
-from sluice.run.spending import Spent
+from sluice.run.spending import Spending, Spent
 from sluice.session.blobs import BlobJournal
 from sluice.session.undo import Step
 from sluice.tools.changing import Change
@@ -136,6 +136,16 @@ def spent_in(settings: Settings, session: str) -> list[Spent]:
         return []
     with reading(path) as connection:
         return [Spent(*reply) for reply in replies(connection, session)]
+
+
+def spent_lines(settings: Settings, wanted: str, everywhere: bool) -> list[str]:
+    """What a session used, in lines for a person: by run, the turns of its last run, and in all."""
+    from sluice.session.disk import reading
+    from sluice.session.usage import replies
+
+    path, session = _found(settings, everywhere, wanted)
+    with reading(path) as connection:
+        return list(Spending(Spent(*reply) for reply in replies(connection, session)).lines())
 
 
 def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str]:

@@ -64,7 +64,10 @@ async def open_session(
             lock.close()
             raise
         news += [*said, *(one.words() for one in found)]
-        return Opening(store=SqliteStore(database, session, project, lock, now=now), recovered=found, news=tuple(news))
+        store = SqliteStore(
+            database, session, project, lock, now=now, mend=lambda connection: recover(connection, session, words)
+        )
+        return Opening(store=store, recovered=found, news=tuple(news))
     except OSError as error:
         database.close()
         raise StoreError("io", f"the session cannot be locked: {error.strerror or error}") from None

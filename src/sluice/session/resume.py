@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from sluice.session import rows
-from sluice.session.store import fold
-from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
+from sluice.session.folding import fold
+from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage, Usage
+from sluice.values.notices import RunFinished
 from sluice.values.results import ToolResult
+from sluice.wire.surrogates import storable
 
 UNKNOWN = "[unknown_outcome] The process ended while this call ran: it may have done all, some or nothing of its work."
 NOT_STARTED = "[not_started] The process ended before this call was started: nothing of it was done."
@@ -60,9 +62,42 @@ def recover(connection: sqlite3.Connection, session: str, words: Callable[[ToolR
     ).fetchall()
     found = []
     for run, outcome in broken + _left_open(connection, session):
-        found.append(_recover_run(connection, session, run, outcome is not None, words))
-        connection.execute("UPDATE run SET outcome = ? WHERE id = ? AND outcome IS NULL", (INTERRUPTED, run))
+        one = _recover_run(connection, session, run, outcome is not None, words)
+        found.append(one)
+        if outcome is None:
+            connection.execute("UPDATE run SET outcome = ? WHERE id = ?", (INTERRUPTED, run))
+            _tell_end(connection, session, one)
     return tuple(found)
+
+
+def _tell_end(connection: sqlite3.Connection, session: str, found: Recovered) -> None:
+    """The run-finished notice that the dead process could not give (L9), kept with the run's others."""
+    reply = connection.execute(
+        "SELECT seq, turn FROM message WHERE session = ? AND run = ? AND role = 'assistant' "
+        "AND state IN ('whole', 'interrupted') ORDER BY seq DESC LIMIT 1",
+        (session, found.run),
+    ).fetchone()
+    last = next(rows.stored_messages(connection, session, after=reply[0] - 1)).message if reply else None
+    used = [
+        msgspec.json.decode(usage, type=Usage | None) or Usage()
+        for (usage,) in connection.execute("SELECT usage FROM usage WHERE run = ?", (found.run,))
+    ]
+    (calls,) = connection.execute("SELECT count(*) FROM call WHERE run = ?", (found.run,)).fetchone()
+    notice = RunFinished(
+        run=found.run,
+        outcome=INTERRUPTED,
+        exit_code=1,
+        message=found.words(),
+        text=(last.content or "") if isinstance(last, AssistantMessage) else "",
+        message_id=f"{session}@{reply[0]}" if reply else "",
+        turns=int(reply[1] or 1) if reply else 0,
+        tool_calls=calls,
+        usage=sum(used, Usage()),
+    )
+    connection.execute(
+        "INSERT INTO notice SELECT ?, coalesce(max(number), -1) + 1, ? FROM notice WHERE run = ?",
+        (found.run, storable(rows.to_json(notice)), found.run),
+    )
 
 
 def _left_open(connection: sqlite3.Connection, session: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from typing import Any
 from sluice.errors import StoreError
 from sluice.session import rows, shrunk
 from sluice.session.database import Database
+from sluice.session.folding import drop_open, fold
 from sluice.session.locks import SessionLock
 from sluice.values.calls import CallKey
 from sluice.values.healed import StartedCall
@@ -22,8 +23,6 @@ from sluice.values.messages import (
     AssistantMessage,
     Conversation,
     Message,
-    Reasoning,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )
@@ -39,7 +38,8 @@ class SqliteStore:
     """One session. Every method may be called from the event loop only; `keep_preimage` from any thread.
 
     `session` is its id; the session's row is written with its first run. `lock` is let go and `database` closed by
-    `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call.
+    `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call. `mend`
+    makes right what the run before could not store (the disk was full); a new run begins with it.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class SqliteStore:
         *,
         seen: Callable[[], Mapping[str, str]] = dict,
         now: Callable[[], float] = time.time,
+        mend: Callable[[sqlite3.Connection], object] = lambda _connection: None,
     ) -> None:
         self.database = database
         self.session = session
@@ -58,6 +59,7 @@ class SqliteStore:
         self._lock = lock
         self.seen = seen
         self._now = now
+        self._mend = mend
         self._known: dict[str, str] = {}
         self._seq = 0  # of the reply that is arriving
         self._run = ""
@@ -68,6 +70,7 @@ class SqliteStore:
         self._guard = threading.Lock()
         self._failure: StoreError | None = None
         self._lost = False  # the last flush failed: what was told of the reply is not all in the rows
+        self._gap = False  # a delta of the reply was refused after a failure, so the rows lack it for good
 
     async def close(self) -> None:
         """Commits what waits, closes the database and lets the session go."""
@@ -83,6 +86,7 @@ class SqliteStore:
         began, at = time.monotonic_ns(), self._now()
 
         def work(connection: sqlite3.Connection) -> None:
+            self._mend(connection)
             connection.execute(
                 "INSERT INTO session (id, project, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 (self.session, self._project, at),
@@ -109,7 +113,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> int:
             _alive(connection, run)
-            _drop_open(connection, self.session)
+            drop_open(connection, self.session)
             seq = rows.next_seq(connection, self.session)
             connection.execute(
                 "INSERT INTO message (session, seq, run, turn, role, state, first_chunk) "
@@ -119,12 +123,13 @@ class SqliteStore:
             return seq
 
         self._seq = await self.database.write(work, full=False)
-        self._run = run
+        self._run, self._gap = run, False
 
     async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
         """See `Store.delta`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
+            self._gap = True
             raise failure
         if run != self._run:
             raise StoreError("refused", f"run {run} has no reply that is arriving")
@@ -181,13 +186,14 @@ class SqliteStore:
     async def append(self, run: str, message: Message) -> str:
         """See `Store.append`."""
         seq, self._seq, self._run = self._seq, 0, ""
+        gap = self._gap
 
         def work(connection: sqlite3.Connection) -> int:
             _alive(connection, run)
             if isinstance(message, AssistantMessage) and seq:
-                fold(connection, self.session, seq, message, "whole", all_told=not self._lost)
+                fold(connection, self.session, seq, message, "whole", all_told=not (gap or self._lost))
                 return seq
-            _drop_open(connection, self.session)
+            drop_open(connection, self.session)
             answers = _awaiting(connection, self.session, message) if isinstance(message, ToolMessage) else None
             new = rows.next_seq(connection, self.session)
             turn = _next_turn(connection, run) if isinstance(message, AssistantMessage) else None
@@ -305,7 +311,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> None:
             _alive(connection, run)
-            _drop_open(connection, self.session)
+            drop_open(connection, self.session)
             connection.execute(
                 "UPDATE run SET outcome = ?, duration_ns = max(0, ? - began_ns) WHERE id = ?",
                 (outcome, time.monotonic_ns(), run),
@@ -408,68 +414,6 @@ def _awaiting(connection: sqlite3.Connection, session: str, result: ToolMessage)
     if calls is None or rows.join("assistant", "{}", [rows.Part("call", calls[1])]).tool_calls[0].id != result.call_id:  # type: ignore[union-attr]
         raise StoreError("refused", f"no call {result.call_id!r} waits for a result")
     return last, calls[0]
-
-
-def _drop_open(connection: sqlite3.Connection, session: str) -> None:
-    """A reply that was begun and never kept: what arrived of it stays in storage, and is no part of the conversation."""
-    found = connection.execute(
-        "SELECT seq FROM message INDEXED BY open_message WHERE session = ? AND state = 'open' ORDER BY seq", (session,)
-    ).fetchall()
-    for (seq,) in found:
-        fold(connection, session, seq, None, "dropped")
-
-
-def fold(
-    connection: sqlite3.Connection,
-    session: str,
-    seq: int,
-    message: AssistantMessage | None,
-    state: str,
-    *,
-    all_told: bool = True,
-) -> AssistantMessage:
-    """Ends an open message: its chunk rows become its parts, or `message` if that is given. Returns what it holds now.
-
-    A reply that was never given whole is made of its chunks: the text, the reasoning, and a `cut` call for each name.
-    `all_told`: the rows hold all that was told of it.
-    """
-    run, first = connection.execute(
-        "SELECT run, first_chunk FROM message WHERE session = ? AND seq = ? AND state = 'open'", (session, seq)
-    ).fetchone()
-    count, told, chunks = 0, 0, []
-    for kind, body in connection.execute(
-        "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
-    ):
-        count += 1
-        if kind == "text":
-            told = rows.crc(body, told)
-        if message is None:
-            chunks.append((kind, body))
-    if message is None:
-        message = _arrived(chunks)
-    _role, head, parts = rows.split(message)
-    rows.put_parts(connection, session, seq, parts)
-    connection.execute(
-        "UPDATE message SET state = ?, head = ?, next_chunk = ?, told_crc = ? WHERE session = ? AND seq = ?",
-        (state, head, first + count, told if all_told else None, session, seq),
-    )
-    connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
-    return message
-
-
-def _arrived(chunks: list[tuple[str, str]]) -> AssistantMessage:
-    text = "".join(body for kind, body in chunks if kind == "text")
-    reasoning = "".join(body for kind, body in chunks if kind == "reasoning")
-    names = [body for kind, body in chunks if kind == "call"]
-    return AssistantMessage(
-        content=text or None,
-        reasoning=(Reasoning(text=reasoning),) if reasoning else (),
-        tool_calls=tuple(
-            ToolCall(id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem="its reply broke off")
-            for at, name in enumerate(names)
-        ),
-        stop_reason="aborted",
-    )
 
 
 def _keep_seen(connection: sqlite3.Connection, session: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:

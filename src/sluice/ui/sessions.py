@@ -77,12 +77,16 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
 @_all
 @click.pass_obj
 def show(invocation: Any, /, id: str, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
-    """Show the session ID (the one used last if left out) to read."""
-    from sluice.run.sessions import exported
+    """Show the session ID (the one used last if left out) to read, and what it used of tokens and money."""
+    from sluice.run.sessions import exported, spent_lines
     from sluice.ui.visible import visible
 
-    for piece in exported(_settings(invocation, flags, pairs), id, "md", everywhere):
+    settings = _settings(invocation, flags, pairs)
+    for piece in exported(settings, id, "md", everywhere):
         click.echo(visible(piece.decode("utf-8")), nl=False)
+    click.echo("\n## Used\n")
+    for line in spent_lines(settings, id, everywhere):
+        click.echo(line)
     return 0
 
 

@@ -1,0 +1,70 @@
+"""The end of a reply that arrived in pieces: its rows of deltas become the parts of its message, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sluice.session import rows
+from sluice.values.messages import AssistantMessage, Reasoning, ToolCall
+
+
+def drop_open(connection: sqlite3.Connection, session: str) -> None:
+    """A reply that was begun and never kept: what arrived of it stays in storage, and is no part of the conversation."""
+    found = connection.execute(
+        "SELECT seq FROM message INDEXED BY open_message WHERE session = ? AND state = 'open' ORDER BY seq", (session,)
+    ).fetchall()
+    for (seq,) in found:
+        fold(connection, session, seq, None, "dropped")
+
+
+def fold(
+    connection: sqlite3.Connection,
+    session: str,
+    seq: int,
+    message: AssistantMessage | None,
+    state: str,
+    *,
+    all_told: bool = True,
+) -> AssistantMessage:
+    """Ends an open message: its chunk rows become its parts, or `message` if that is given. Returns what it holds now.
+
+    A reply that was never given whole is made of its chunks: the text, the reasoning, and a `cut` call for each name.
+    `all_told`: the rows hold all that was told of it.
+    """
+    run, first = connection.execute(
+        "SELECT run, first_chunk FROM message WHERE session = ? AND seq = ? AND state = 'open'", (session, seq)
+    ).fetchone()
+    count, told, chunks = 0, 0, []
+    for kind, body in connection.execute(
+        "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
+    ):
+        count += 1
+        if kind == "text":
+            told = rows.crc(body, told)
+        if message is None:
+            chunks.append((kind, body))
+    if message is None:
+        message = _arrived(chunks)
+    _role, head, parts = rows.split(message)
+    rows.put_parts(connection, session, seq, parts)
+    connection.execute(
+        "UPDATE message SET state = ?, head = ?, next_chunk = ?, told_crc = ? WHERE session = ? AND seq = ?",
+        (state, head, first + count, told if all_told else None, session, seq),
+    )
+    connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
+    return message
+
+
+def _arrived(chunks: list[tuple[str, str]]) -> AssistantMessage:
+    text = "".join(body for kind, body in chunks if kind == "text")
+    reasoning = "".join(body for kind, body in chunks if kind == "reasoning")
+    names = [body for kind, body in chunks if kind == "call"]
+    return AssistantMessage(
+        content=text or None,
+        reasoning=(Reasoning(text=reasoning),) if reasoning else (),
+        tool_calls=tuple(
+            ToolCall(id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem="its reply broke off")
+            for at, name in enumerate(names)
+        ),
+        stop_reason="aborted",
+    )
