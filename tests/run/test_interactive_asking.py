@@ -43,7 +43,7 @@ def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
             desk.interaction.submit("go")
             first = await answered(desk, "once")
             assert not desk.interaction.answer(first.number, "once"), "a question is answered once"
-            second = await answered(desk, "deny", "not this one")
+            second = await answered(desk, "deny", "\x1b\udc80 not this one " + "!" * 5000)
             await desk.until(n.RunFinished)
             assert second.number == first.number + 1
         assert (first.tool, first.category) == ("write_file_safe", "mutating")
@@ -54,7 +54,9 @@ def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
         results = [event.result for event in desk.of(n.CallFinished)]
         assert [result.ok for result in results] == [True, False]
         assert results[1].error is not None
-        assert "not this one" in results[1].error.message
+        assert "not this one !!" in results[1].error.message
+        assert "\x1b" not in results[1].error.message
+        assert len(results[1].error.message) < 1200
         assert [s.decision for s in desk.of(ApprovalSettled)] == ["once", "deny"]
 
     run(work)

@@ -70,7 +70,7 @@ class FaceApprover:
         self._record("person", allowed, spec, arguments)
         if allowed == "session":
             self.grants.allow(spec, arguments, reason, place)
-        return allowed != "deny", words[:MAX_WORDS] if allowed == "deny" else ""
+        return allowed != "deny", _plain(words) if allowed == "deny" else ""
 
     def answer(self, number: int, allowed: Allowed, words: str = "") -> bool:
         """The person's answer; false if the question is not asked any more. "session" is "once" where it is not offered."""
@@ -109,3 +109,8 @@ class FaceApprover:
     def _record(self, by: str, allowed: Allowed, spec: ToolSpec, arguments: str) -> None:
         digest = call_digest(spec.name, arguments)
         self._audit.record("approval", by=by, decision=allowed, tool=spec.name, digest=digest)
+
+
+def _plain(words: str) -> str:
+    """The words without what no person types: control characters, and halves of characters."""
+    return "".join(char for char in words[:MAX_WORDS] if char.isprintable() or char in "\n\t").strip()
