@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from sluice import __version__
-from sluice.ui.options import ENVIRONMENT, EXAMPLES, EXIT_CODES, FILES
+from sluice.ui.options import ENVIRONMENT, EXAMPLES, EXIT_CODES, FILES, headed_records
 
 _LITERAL = "\b\n"  # click's mark of a paragraph that is not filled
 
@@ -30,13 +30,13 @@ def manual(command: click.Command) -> str:
         *_prose((command.help or "").split(_LITERAL)[0]),
         ".SH OPTIONS",
     ]
-    for heading, rows in _headed(command, context):
+    for heading, rows in headed_records(command, context).items():
         lines += [f".SS {_escaped(heading)}", *_rows(rows)]
     lines.append(".SH COMMANDS")
     for name, one, inner in _commands(command, context, ()):
         usage = " ".join(["sluice", name, *one.collect_usage_pieces(inner)])
         lines += [f".SS {_escaped(usage)}", *_prose(one.help or "")]
-        lines += _rows(row for _heading, rows in _headed(one, inner) for row in rows if "--help" not in row[0])
+        lines += _rows(row for rows in headed_records(one, inner).values() for row in rows if "--help" not in row[0])
     for title, table in (("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES), ("EXIT STATUS", EXIT_CODES)):
         lines += [f".SH {title}", *_rows(table)]
     lines.append(".SH EXAMPLES")
@@ -60,15 +60,6 @@ def _commands(
             yield from _commands(one, inner, (*above, name))
         else:
             yield " ".join((*above, name)), one, inner
-
-
-def _headed(command: click.Command, context: click.Context) -> list[tuple[str, list[tuple[str, str]]]]:
-    headed: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            headed.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
-    return list(headed.items())
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> list[str]:

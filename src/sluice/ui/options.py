@@ -53,7 +53,7 @@ EXIT_CODES = [
 class GroupedOption(click.Option):
     """An option that says under which heading the help shows it."""
 
-    def __init__(self, *args: Any, heading: str = "Other", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.heading = heading
 
@@ -114,13 +114,23 @@ class SluiceGroup(click.Group):
             raise click.UsageError(error.message + ' To run a prompt, write: sluice -e "…"', ctx) from None
 
 
-def _headed_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+def headed_records(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """The flags of a command and their words, under their headings; a command's own ones, without a heading, come first."""
     headed: dict[str, list[tuple[str, str]]] = {}
+    rest: list[tuple[str, str]] = []
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
-        if record is not None:
-            headed.setdefault(getattr(parameter, "heading", "Other"), []).append(record)
-    for heading, records in headed.items():
+        if record is None or isinstance(parameter, click.Argument):  # the usage line and the text tell of those
+            continue
+        heading = getattr(parameter, "heading", None)
+        (rest if heading is None else headed.setdefault(heading, [])).append(record)
+    if not rest:
+        return headed
+    return {**headed, "Other": rest} if isinstance(command, click.Group) else {"Options": rest, **headed}
+
+
+def _headed_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    for heading, records in headed_records(command, ctx).items():
         with formatter.section(heading):
             formatter.write_dl(records, col_max=34)
 
