@@ -86,7 +86,7 @@ class ScriptedInteraction:
     async def settled(self) -> None:
         """Returns when no script runs and the face has taken every event."""
         while self._task is not None or not self._events.empty():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # noqa: ASYNC110 - nothing else tells of both
 
     # -- the contract
 

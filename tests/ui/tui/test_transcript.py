@@ -333,6 +333,34 @@ def test_what_a_model_writes_is_never_markup_or_a_sequence() -> None:
     play([*script, arrived(0, hostile, hostile), *results], act, (200, 40))
 
 
+def test_an_answer_that_is_continued_is_one_text() -> None:
+    async def act(app: TerminalFace, pilot: Pilot[int], interaction: ScriptedInteraction) -> None:
+        assert "It goes on in the middle of a word." in shown(app)
+
+    script = [
+        n.TurnStarted(run="r", turn=1),
+        text("It goes on in the mid"),
+        n.TurnFinished(turn=1, stop_reason="max_tokens", usage=None),
+        n.TurnStarted(run="r", turn=2, continues=True),
+        n.TextNotice(turn=2, text="dle of a word."),
+        n.TurnFinished(turn=2, stop_reason="end_turn", usage=None),
+        finished(),
+    ]
+    play(script, act)
+
+
+def test_a_call_that_is_withdrawn_twice_is_shown_once_and_one_that_was_cut_says_so() -> None:
+    async def act(app: TerminalFace, pilot: Pilot[int], interaction: ScriptedInteraction) -> None:
+        rows = shown(app)
+        assert sum("withdrawn" in row for row in rows) == 1
+        assert any("its arguments were closed by Sluice" in row for row in rows)
+
+    gone = n.CallWithdrawn(turn=1, arrival=0, tool="bash", reason="cut")
+    healed = n.CallStarted(turn=1, position=1, tool="read", healed='{"path":"a"}')
+    script = [*call(0, "bash", "ls"), gone, gone, *call(1, "read", "a"), arrived(1, "read", "a"), healed, HOLD]
+    play(script, act, (120, 24))
+
+
 def test_selected_text_is_what_is_seen() -> None:
     from textual.geometry import Offset
     from textual.selection import Selection

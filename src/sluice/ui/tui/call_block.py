@@ -95,8 +95,10 @@ class CallBlock(Block):
             self._state = ((f"allowed: {one_line(rule, 80)}", DIM),)
         self.changed()
 
-    def starts(self, now: float) -> None:
-        """It runs."""
+    def starts(self, now: float, healed: str | None = None) -> None:
+        """It runs; `healed` are the arguments it runs with if it had been cut."""
+        if healed is not None:
+            self._subject = f"{healed} (it was cut and only reads; its arguments were closed by Sluice)"
         self._started, self._mark = now, ("●", CAUTION)
         self.ticks(now)
 

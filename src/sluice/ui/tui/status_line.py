@@ -120,7 +120,9 @@ class StatusLine(Static):
         seconds = self._clock() - since
         if not words or seconds < PATIENCE_SECONDS:
             return ""
-        more = " · ctrl+c stops" if not self._doing else ""
+        more = "" if self._doing else " · ctrl+c stops"
+        if self._situation.job and not self._doing:
+            more += " · ctrl+b to background"
         return f"{_MARKS[self._mark]} {one_line(words, 60)} {seconds:.0f} s{more}"
 
     def _show(self) -> None:

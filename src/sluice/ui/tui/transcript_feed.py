@@ -86,10 +86,15 @@ class TranscriptFeed:
             case n.ReasoningEnded():
                 self._end_reasoning()
             case n.TurnStarted():
-                self._end_reply()
-                self._turn_said = self._turn_text = False
+                if event.continues:
+                    self._turn_text = True  # a line end at its beginning belongs to the text
+                else:
+                    self._end_reply()
+                    self._turn_said = self._turn_text = False
             case n.TurnFinished():
-                self._end_reply()
+                self._end_reasoning()
+                if event.stop_reason != "max_tokens":  # else the next turn may go on with this very text
+                    self._end_text()
                 if not self._turn_said and event.stop_reason is not None:
                     self.say("the model returned nothing: no text and no call")
             case PromptBegan():
@@ -147,14 +152,16 @@ class TranscriptFeed:
                 call.arrives(event.subject, event.status)
                 self._calls[event.turn, -1 - event.position] = call
             case n.CallWithdrawn():
-                call = self._begin_call(event.turn, event.arrival, event.tool)
-                call.withdrawn(event.reason)
-                self._end_call(call)
+                known = self._calls.get((event.turn, event.arrival))
+                if known is None or not known.over:
+                    call = self._begin_call(event.turn, event.arrival, event.tool)
+                    call.withdrawn(event.reason)
+                    self._end_call(call)
             case n.CallJudged():
                 self._placed(event.turn, event.position, event.tool).judged(event.decision, event.rule)
             case n.CallStarted():
                 call = self._placed(event.turn, event.position, event.tool)
-                call.starts(now)
+                call.starts(now, event.healed)
                 self.running.append(call)
             case n.CallFinished():
                 call = self._placed(event.turn, event.position, event.tool)
@@ -194,7 +201,10 @@ class TranscriptFeed:
                 self._last_error = event.message
                 self.say(event.message, "error")
             case n.Summarised():
-                self.say(f"context shrunk from {event.before:,} to {event.after:,} bytes; nothing stored was lost")
+                if event.ok:
+                    self.say(f"context shrunk from {event.before:,} to {event.after:,} bytes; nothing stored was lost")
+                else:
+                    self.say("the context could not be shrunk and is as it was", "warning")
 
     def _hear_run(self, event: n.RunStarted | n.RunFinished) -> None:
         if isinstance(event, n.RunStarted):
