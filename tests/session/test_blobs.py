@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluice.session.blobs import BlobJournal
+from sluice.session.blobs import BlobJournal, prune
 from sluice.tools.workspace import PathError, Workspace
 
 OLD = b"what it held\n"
@@ -118,7 +120,7 @@ def test_a_line_that_was_written_in_part_does_not_spoil_the_next(state: Path, mo
 def test_the_cap_counts_what_is_there_already_and_its_message_says_where(state: Path) -> None:
     BlobJournal(str(state)).keep("a", b"x" * 5000, 0o644)
     journal = BlobJournal(str(state), max_bytes=14_000)
-    with pytest.raises(OSError, match=rf"{state}/blobs have reached 14000 bytes; remove old ones") as caught:
+    with pytest.raises(OSError, match=rf"{state}/blobs have reached 14000 bytes; `sluice sessions rm") as caught:
         journal.keep("b", b"y" * 5000, 0o644)
     assert caught.value.errno == errno.ENOSPC
     journal.keep("c", b"x" * 5000, 0o644)  # the same bytes take no more room
@@ -170,3 +172,32 @@ def test_without_a_journal_the_change_is_refused(
     assert caught.value.code == "journal"
     assert (tmp_path / "work" / "f").read_bytes() == OLD
     assert [p.name for p in (tmp_path / "work").iterdir()] == ["f"]
+
+
+def test_what_no_session_refers_to_is_pruned_when_it_is_old(tmp_path: Path) -> None:
+    journal = BlobJournal(str(tmp_path))
+    contents = {name: name.encode() for name in ("referred", "old", "new", "again")}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    for name, content in contents.items():
+        journal.keep(name, content, 0o600)
+    (tmp_path / "blobs" / ".dead.tmp").write_bytes(b"half")
+    past = time.time() - 31 * 86_400
+    for name in ("referred", "old", "again"):
+        os.utime(tmp_path / "blobs" / digests[name], (past, past))
+    os.utime(tmp_path / "blobs" / ".dead.tmp", (past, past))
+    journal.keep("again", contents["again"], 0o600)  # a run in progress: its row is not written yet
+    assert prune(str(tmp_path), {digests["referred"]}) == (2, len(b"old") + len(b"half"))
+    assert set(os.listdir(tmp_path / "blobs")) == {digests[name] for name in ("referred", "new", "again")}
+    assert prune(str(tmp_path), set(), now=lambda: past) == (0, 0)
+    assert prune(str(tmp_path / "absent"), set()) == (0, 0)
+
+
+def test_nothing_is_pruned_while_somebody_keeps_a_pre_image(tmp_path: Path) -> None:
+    BlobJournal(str(tmp_path)).keep("a", b"a", 0o600)
+    held = os.open(tmp_path / "blobs", os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        assert prune(str(tmp_path), set(), now=lambda: time.time() + 99 * 86_400) == (0, 0)
+    finally:
+        os.close(held)
+    assert prune(str(tmp_path), set(), now=lambda: time.time() + 99 * 86_400) == (1, 1)

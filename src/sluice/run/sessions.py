@@ -21,7 +21,7 @@ from sluice.run.config import Settings
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
 from sluice.run.spending import Spending, Spent
-from sluice.session.blobs import BlobJournal
+from sluice.session.blobs import BlobJournal, prune
 from sluice.session.undo import Step
 from sluice.tools.changing import Change
 from sluice.tools.workspace import Workspace
@@ -207,6 +207,24 @@ def removed(
             database.close()
         gone.append(session)
     return gone
+
+
+def pruned(settings: Settings, state: Path) -> tuple[int, int]:
+    """Removes old pre-images that no session refers to; returns how many, and their bytes.
+
+    Asked are the stores of every project and the one that the settings choose. If one of them cannot be read, nothing is
+    removed. Raises `StoreError`.
+    """
+    from sluice.session.disk import reading
+
+    referred: set[str] = set()
+    for path in {*(data_folder() / "projects").glob(f"*/{STORE}"), *stores(settings, False)}:
+        with reading(path) as connection:
+            referred |= {digest for (digest,) in connection.execute("SELECT sha256 FROM preimage WHERE sha256 NOTNULL")}
+    try:
+        return prune(str(state), referred)
+    except OSError as error:
+        raise StoreError("io", f"old pre-images cannot be removed: {error.strerror or error}") from None
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):

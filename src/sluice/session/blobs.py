@@ -5,25 +5,28 @@ In the state folder, `blobs/` holds each pre-image once, under the SHA-256 of it
 and `bytes` (null where there was no file), `mode`. Both are on disk before `keep` returns, the blob first. Nothing is
 made before the first change.
 
-A line torn by a crash or a full disk stays; the next one begins on a line of its own. Nothing is ever deleted here: over
-`max_bytes` in all, the message says which folder is full, and changes are refused until a person has made room.
+A line torn by a crash or a full disk stays; the next one begins on a line of its own. Over `max_bytes` in all, the
+message says which folder is full and what makes room, and changes are refused until then. `prune` takes away what no
+session refers to, and nothing that was kept lately: a run may be about to write down what it refers to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
 
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
 INDEX = "changes.jsonl"
+KEPT_DAYS = 30  # that a pre-image stays at least, whoever refers to it: a store elsewhere may, or a run that goes on
 
 _BLOCK = 4096  # bytes that the smallest file takes on disk
 _CHUNK = 1024 * 1024  # bytes read or written at a time
@@ -69,7 +72,9 @@ class BlobJournal:
         with contextlib.ExitStack() as opened:
             state = self._opened(opened)
             if content is not None and digest is not None:
-                self._keep_blob(_child(state, "blobs", opened), digest, content)
+                blobs = _child(state, "blobs", opened)
+                fcntl.flock(blobs, fcntl.LOCK_SH)  # until it is closed: nothing is pruned meanwhile
+                self._keep_blob(blobs, digest, content)
             size = None if content is None else len(content)
             at = round(self._now(), 6)
             change = KeptChange(secrets.token_hex(8), at, self._workspace, path, digest, size, mode)
@@ -90,12 +95,15 @@ class BlobJournal:
         if self._held is None:
             self._held = _held_bytes(blobs)
         if _is_whole(blobs, digest, len(content)):
+            os.utime(digest, dir_fd=blobs, follow_symlinks=False)  # it is wanted anew
             return
         size = len(content) + _BLOCK
         if self._held + size > self._max_bytes:
             where = os.path.join(self.folder, "blobs")
             raise OSError(
-                errno.ENOSPC, f"the kept pre-images in {where} have reached {self._max_bytes} bytes; remove old ones"
+                errno.ENOSPC,
+                f"the kept pre-images in {where} have reached {self._max_bytes} bytes; `sluice sessions rm --older-than "
+                f"{KEPT_DAYS}` removes old sessions and what only they kept",
             )
         temporary = f".{secrets.token_hex(8)}.tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600, dir_fd=blobs)
@@ -112,6 +120,35 @@ class BlobJournal:
             raise
         os.fsync(blobs)
         self._held += size
+
+
+def prune(folder: str, referred: Container[str], *, now: Callable[[], float] = time.time) -> tuple[int, int]:
+    """Removes the blobs below `folder` that are not `referred` to and were last kept more than `KEPT_DAYS` ago.
+
+    Returns how many, and their bytes. Waits for nobody: while another process keeps a pre-image, nothing is done. What a
+    death left half-written goes after a day. Raises `OSError`.
+    """
+    removed = freed = 0
+    try:
+        blobs = os.open(os.path.join(folder, "blobs"), _FOLDER)
+    except FileNotFoundError:
+        return 0, 0
+    try:
+        try:
+            fcntl.flock(blobs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0, 0
+        for name in os.listdir(blobs):
+            status = os.stat(name, dir_fd=blobs, follow_symlinks=False)
+            days = (now() - status.st_mtime) / 86_400
+            unfinished = name.endswith(".tmp") and days > 1
+            unwanted = len(name) == 64 and name not in referred and days > KEPT_DAYS
+            if stat.S_ISREG(status.st_mode) and (unfinished or unwanted):
+                os.unlink(name, dir_fd=blobs)
+                removed, freed = removed + 1, freed + status.st_size
+    finally:
+        os.close(blobs)
+    return removed, freed
 
 
 def _child(state: int, name: str, opened: contextlib.ExitStack) -> int:

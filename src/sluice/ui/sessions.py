@@ -121,13 +121,21 @@ def rm(
     pairs: tuple[str, ...],
     **flags: Any,
 ) -> int:
-    """Remove sessions for good. What they changed in files stays; so do the pre-images."""
-    from sluice.run.sessions import removed
+    """Remove sessions for good. What they changed in files stays.
+
+    Pre-images that no session refers to any more go too, once they are 30 days old.
+    """
+    from sluice.run.sessions import pruned, removed
+    from sluice.run.wiring import state_folder
 
     if not ids and older_than is None:
         raise click.UsageError("name the sessions, or give --older-than DAYS")
-    gone = removed(_settings(invocation, flags, pairs), ids, everywhere, older_than)
+    settings = _settings(invocation, flags, pairs)
+    gone = removed(settings, ids, everywhere, older_than)
     click.echo(f"removed {len(gone)} sessions" + (f": {', '.join(gone)}" if gone else ""))
+    count, size = pruned(settings, state_folder())
+    if count:
+        click.echo(f"removed {count} old pre-images that no session refers to ({size:,} bytes)")
     return 0
 
 
