@@ -12,7 +12,7 @@ from test_approval_panel import question
 from textual.pilot import Pilot
 
 from sluice.errors import ConfigurationError
-from sluice.run.interaction import SessionRow, UntrustedFile
+from sluice.run.interaction import SessionOpened, SessionRow, UntrustedFile
 from sluice.run.prompt_history import PromptHistory
 from sluice.testing.scripted_interaction import HOLD, Item, ScriptedInteraction, finished
 from sluice.ui.tui import trust_screen
@@ -241,10 +241,13 @@ ROWS = (
 
 def test_the_last_session_is_offered_until_something_is_said() -> None:
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
-        assert "Last session: Fix the ␛[2J parser" in screen(app)
+        interaction.tell(SessionOpened(session="s-1", history=()))  # the new one, as at every start
+        await pilot.pause()
+        assert "Ctrl-R goes on" in screen(app)
+        assert "Fix the ␛[2J parser" in screen(app)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: ("open_session", "s-8") in interaction.requests)
-        await until(pilot, lambda: "Last session" not in screen(app))
+        await until(pilot, lambda: "Ctrl-R goes on" not in screen(app))
         await pilot.press("ctrl+r")
         assert interaction.requests == [("open_session", "s-8")]
 

@@ -156,7 +156,7 @@ class TerminalFace(App[int]):
             now = self.interaction.situation().session
             rows = [row for row in self.attempt(self.interaction.sessions) or () if row.session != now and row.messages]
             if rows:
-                self.offer.offer(rows[0], time.time())
+                self.offer.offer(rows[0], time.time(), now)
 
     def _trust(self, read: bool | None) -> None:
         if read is not None:

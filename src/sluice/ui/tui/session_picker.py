@@ -41,17 +41,18 @@ class SessionOffer(Static):
     def __init__(self) -> None:
         super().__init__(id="offer", markup=False)
         self.session: str | None = None
+        self._instead_of = ""
 
-    def offer(self, row: SessionRow, now: float) -> None:
-        """Offers a session."""
-        self.session = row.session
-        title = one_line(row.title, 40)
-        self.update(f"Last session: {title} ({ago(now - row.used)}, {_size(row)}) · Ctrl-R goes on with it")
+    def offer(self, row: SessionRow, now: float, instead_of: str) -> None:
+        """Offers a session, instead of the new one that is open."""
+        self.session, self._instead_of = row.session, instead_of
+        self.update(f"Ctrl-R goes on with the last session ({ago(now - row.used)}): {one_line(row.title)}")
         self.display = True
 
     def hear(self, event: Event) -> None:
         """Goes away when it is too late."""
-        if isinstance(event, PromptBegan | SessionOpened):
+        opened = isinstance(event, SessionOpened) and event.session != self._instead_of
+        if opened or isinstance(event, PromptBegan):
             self.session = None
             self.display = False
 
