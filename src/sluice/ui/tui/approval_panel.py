@@ -104,7 +104,7 @@ class ApprovalPanel(Vertical, can_focus=True):
         self._body = RowList(choosing=False)
         self._session = Static("", id="approval-session", markup=False)
         self._keys = Static("", id="approval-keys", markup=False)
-        self._field = WordField(placeholder="a word to the model, or nothing; Enter denies", select_on_focus=False)
+        self._field = WordField(placeholder="a word to the model; without one the run ends", select_on_focus=False)
 
     def compose(self) -> ComposeResult:
         """From above: what is asked, the text, what the session would allow, the keys."""
