@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,29 @@ def test_the_bound_is_never_all_of_the_machine(bench: Any, monkeypatch: pytest.M
     assert Limits().max_run_memory_bytes == 16 * 1024 * MIB
 
 
+def test_a_look_that_breaks_is_not_the_last(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls, told = tree_watch.measure, [0], []
+
+    def breaking(trees: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise RuntimeError("broken")
+        real(trees)
+
+    monkeypatch.setattr(tree_watch, "measure", breaking)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        ended = asyncio.Event()
+        watch = TreeWatch(1, 10**6)
+        watch.enter(os.getpid(), lambda excess: ended.set())
+        async with asyncio.timeout(20):
+            await ended.wait()
+
+    asyncio.run(main())
+    assert len(told) == 1
+
+
 def test_the_watch_leaves_no_timer(bench: Any) -> None:
     async def main() -> None:
         watch = TreeWatch(10**9, 10**6)
@@ -184,3 +208,17 @@ def test_programs_of_our_own_tools_are_watched_as_well(bench: Any) -> None:
     assert bench.call(rg_search, query="one").ok
     assert len(seen) >= 3
     box.close()
+
+
+def test_looks_do_not_multiply(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(tree_watch, "measure", lambda trees: looks.append(time.monotonic()))
+
+    async def main() -> None:
+        watch = TreeWatch(10**9, 10**6)
+        watch.enter(os.getpid(), lambda excess: None)
+        await asyncio.sleep(0.65)
+        watch.leave(os.getpid())
+
+    asyncio.run(main())
+    assert len(looks) <= 6

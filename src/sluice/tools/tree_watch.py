@@ -44,16 +44,11 @@ class TreeWatch:
     """
 
     def __init__(self, max_memory_bytes: int, max_processes: int) -> None:
-        self._max_memory_bytes = max_memory_bytes
+        part, whole = _OF_THE_MACHINE
+        self.max_memory_bytes = min(max_memory_bytes, machine_memory_bytes() * part // whole)  # the bound in force
         self._max_processes = max_processes
         self._trees: dict[int, _Tree] = {}
         self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def max_memory_bytes(self) -> int:
-        """The bound in force."""
-        part, whole = _OF_THE_MACHINE
-        return min(self._max_memory_bytes, machine_memory_bytes() * part // whole)
 
     def enter(self, root: int, end: Callable[[Excess], None]) -> None:
         """Watches the tree below `root`; `end` is called once, from the event loop, when it must go."""
@@ -70,6 +65,13 @@ class TreeWatch:
 
     def _look(self) -> None:
         began = time.monotonic()
+        try:
+            self._weigh(began)
+        finally:  # a look that breaks must not be the last
+            wait = min(max(_INTERVAL_SECONDS, _SHARE * (time.monotonic() - began)), _LONGEST_SECONDS)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._look) if self._trees else None
+
+    def _weigh(self, began: float) -> None:
         measure(list(self._trees.values()))
         for tree in [tree for tree in self._trees.values() if tree.tasks > self._max_processes]:
             self._end(tree, "processes")
@@ -77,8 +79,6 @@ class TreeWatch:
             held = {root: _exact(tree, began + _EXACT_SECONDS) for root, tree in self._trees.items()}
             if sum(held.values()) > self.max_memory_bytes:
                 self._end(self._trees[max(held, key=held.__getitem__)], "memory")
-        wait = min(max(_INTERVAL_SECONDS, _SHARE * (time.monotonic() - began)), _LONGEST_SECONDS)
-        self._timer = asyncio.get_running_loop().call_later(wait, self._look) if self._trees else None
 
     def _end(self, tree: _Tree, excess: Excess) -> None:
         del self._trees[tree.root]
@@ -121,7 +121,7 @@ def machine_memory_bytes() -> int:
     """The memory of this machine, or of the container we are in, in bytes."""
     found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _CONTAINER:
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+        with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
             found = min(found, int(file.read()))
     return found
 
