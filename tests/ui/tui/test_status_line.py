@@ -6,8 +6,10 @@ import pytest
 from rich.cells import cell_len
 
 from sluice.run.interaction import Situation
-from sluice.ui.tui.status_line import status_words
+from sluice.testing.scripted_interaction import finished
+from sluice.ui.tui.status_line import StatusLine, status_words
 from sluice.values.messages import Usage
+from sluice.values.notices import CallStarted, TurnStarted
 
 SITUATION = Situation(
     model="provider/model-x", workspace="/home/person/project", session="s", policy="asks", sandbox="bubblewrap",
@@ -45,3 +47,22 @@ def test_what_a_workspace_is_called_cannot_break_it() -> None:
 def test_nothing_is_shown_of_what_is_not_known() -> None:
     bare = Situation(model="m", workspace="w", session="s", policy="p", sandbox="none", running=False)
     assert status_words(bare, "", 80) == "m · p · sandbox: none · w"
+
+
+def test_what_takes_long_is_named_with_its_time_and_what_is_quick_is_not() -> None:
+    now = 100.0
+    line = StatusLine(SITUATION, lambda: now)
+    with line.busy("storing"):
+        assert line._activity() == ""
+        now = 103.4
+        assert line._activity().endswith("storing 3 s")
+    assert line._activity() == ""
+    line.hear(TurnStarted(run="r", turn=1))
+    now = 105.0
+    assert "waiting for the model 2 s · ctrl+c stops" in line._activity()
+    for position in range(2):
+        line.hear(CallStarted(turn=1, position=position, tool=f"tool{position}"))
+    now = 107.0
+    assert "running 2 calls 2 s" in line._activity()
+    line.hear(finished())
+    assert line._activity() == ""

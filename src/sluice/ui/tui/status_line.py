@@ -136,7 +136,7 @@ def status_words(situation: Situation, activity: str, width: int) -> str:
     """The line, at most `width` cells: parts are left out by rank until the rest fits, then the end is cut."""
     usage = situation.usage
     parts: list[tuple[int, str]] = [  # a rank, the highest is left out first; in the order in which they stand
-        (0, activity),
+        (0, one_line(activity)),
         (2, one_line(situation.model, 40)),
         (3, _context(situation)),
         (5, f"{_short(usage.input_tokens)} in {_short(usage.output_tokens)} out" if usage.input_tokens else ""),
