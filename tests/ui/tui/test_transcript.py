@@ -361,7 +361,7 @@ def test_a_call_that_is_withdrawn_twice_is_shown_once_and_one_that_was_cut_says_
     play(script, act, (120, 24))
 
 
-def test_selected_text_is_what_is_seen() -> None:
+def test_selected_text_is_what_is_seen_and_ctrl_c_copies_it_first() -> None:
     from textual.geometry import Offset
     from textual.selection import Selection
 
@@ -370,7 +370,15 @@ def test_selected_text_is_what_is_seen() -> None:
         selection = Selection(Offset(2, first), Offset(3, first + 2))
         assert app.transcript.get_selection(selection) == ("pha\n\nbet", "\n")
 
-    play([text("alpha\n\nbeta")], act)
+        app.screen.selections = {app.transcript: selection}
+        await pilot.press("ctrl+c")
+        assert app.clipboard == "pha\n\nbet"
+        assert "cancel" not in [request[0] for request in interaction.requests]
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert "cancel" in [request[0] for request in interaction.requests]
+
+    play([text("alpha\n\nbeta"), HOLD], act)
 
 
 def test_a_frame_costs_no_more_in_a_long_conversation() -> None:

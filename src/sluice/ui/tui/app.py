@@ -325,7 +325,11 @@ class TerminalFace(App[int]):
     # -- keys
 
     def action_cancel(self) -> None:
-        """Ctrl-C. Twice within a second leaves."""
+        """Ctrl-C. Twice within a second leaves. With text marked by the mouse it copies that instead, as terminals do."""
+        if marked := self.screen.get_selected_text():
+            self.copy_to_clipboard(marked)
+            self.screen.clear_selection()
+            return
         now = self._clock()
         twice, self._cancelled_at = now - self._cancelled_at < LEAVE_SECONDS, now
         if twice:
