@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +89,23 @@ def test_without_an_audit_log_nothing_is_changed(tmp_path: Path) -> None:
     assert result.error is not None
     assert result.error.code == "audit_unavailable"
     assert not (tmp_path / "b.txt").exists()
+
+
+def test_signals_are_heard_until_the_end_and_are_as_before_it(tmp_path: Path) -> None:
+    """No moment between: the loop's own handlers are not used, because taking one away lets Ctrl-C raise for a moment."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    (tmp_path / "a.txt").write_text("x")
+    seen: list[object] = []
+
+    class Looking(AsyncExitStack):
+        async def __aexit__(self, *details: Any) -> bool:
+            seen.append(signal.getsignal(signal.SIGINT))
+            return bool(await super().__aexit__(*details))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluice.run.one_call.AsyncExitStack", Looking)
+        one_call(_settings(tmp_path), "read_file_safe", _args(path="a.txt"))
+    assert len(seen) == 1
+    assert callable(seen[0])
+    assert seen[0] not in (*before.values(), signal.SIG_DFL, signal.default_int_handler)
+    assert {number: signal.getsignal(number) for number in before} == before

@@ -13,10 +13,14 @@ from run_world import DONE, Answer, Gate, World, calls, check_conversation, done
 
 from sluice.errors import StoreError, TransportError
 from sluice.run.agent import Agent
+from sluice.run.result_text import result_text
 from sluice.run.shrinking import shrink
 from sluice.session.memory import MemoryStore
+from sluice.tools.output import bounded
+from sluice.tools.spill import Spill
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, Conversation, ToolCall, ToolMessage, Usage, UserMessage
+from sluice.values.results import ToolResult
 
 
 def _talk(world: World, replies: int, size: int = 3000, calls_each: int = 1) -> Conversation:
@@ -204,6 +208,27 @@ def test_results_that_lie_in_files_are_dropped_before_anything_is_shortened() ->
     results = [m.content for m in world.talk.messages if isinstance(m, ToolMessage)]
     assert results[0] == f"{first}\n[left out here; it can be read again]"
     assert results[1:] == ["r" * 1500] * 4
+
+
+@pytest.mark.parametrize("status", ["ok", "failed"])
+def test_the_line_that_tools_really_print_is_known(status: Any) -> None:
+    """The words of a result that was too long, as the tools' own bound writes them and the model is told them."""
+    with Spill() as spill:
+        shown = bounded("line\n" * 20_000, max_bytes=4000, spill=spill).text
+    result = ToolResult(ok=status == "ok", status=status, tool="bash", content=shown, exit_code=1)
+    told = result_text(result)
+    assert "spill:" in told
+    world = World()
+    _talk(world, 5, size=1500)
+    changed = list(world.talk.messages)
+    changed[2] = ToolMessage(call_id="c0_0", name="look", content=told)
+    world.talk.messages = tuple(changed)
+    assert _shrink(world, _measure(world) - 500) == (True, Usage())
+    left = next(m.content for m in world.talk.messages if isinstance(m, ToolMessage))
+    assert left.endswith("\n[left out here; it can be read again]")
+    assert told.startswith(left.rpartition("\n")[0])
+    assert "spill:" in left
+    assert len(left) < 500
 
 
 @pytest.mark.parametrize("replies", [1, 4])

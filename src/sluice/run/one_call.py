@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
+from types import FrameType
 
 from sluice.errors import PathError
 from sluice.policy.decide import blocked_result, judge
@@ -72,10 +74,15 @@ class _Stop:
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
+        # Not by the loop's own handlers: taking one of them away makes Ctrl-C raise until the old one is back.
         for number, code in _STOPPED.items():
-            if signal.getsignal(number) is not signal.SIG_IGN:  # one that our starter had ignored stays ignored
-                loop.add_signal_handler(number, self._come, code)
-                stack.callback(loop.remove_signal_handler, number)
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:  # one that our starter had ignored stays ignored
+                signal.signal(number, partial(self._heard, loop, code))
+                stack.callback(signal.signal, number, before or signal.SIG_DFL)
+
+    def _heard(self, loop: asyncio.AbstractEventLoop, code: int, _number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(self._come, code)
 
     def _come(self, code: int) -> None:
         self.code = self.code or code

@@ -26,7 +26,8 @@ from sluice.values.requests import Request
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, where they alone are too large
-_SPILLED = re.compile(r".{0,300}\bspill:\d+.*")  # a first line that says where the whole can be read again
+# A first line that says where the whole can be read again; before it the line that names what went wrong, if it did.
+_SPILLED = re.compile(r"(?:\[[a-z_]+.{0,300}\n)?.{0,300}\bspill:\d+.*")
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are never touched
 
 _ASK = (
