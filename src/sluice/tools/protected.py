@@ -218,6 +218,12 @@ def folded_parts(path: str) -> tuple[str, ...]:
     return tuple(part for part in map(folded, _SEPARATORS.split(path)) if part)
 
 
+def is_private(path: str, private: Iterable[tuple[str, ...]]) -> bool:
+    """Whether relative `path` is one of the places with these folded components, or lies in one."""
+    parts = folded_parts(path)
+    return any(parts[: len(own)] == own for own in private if own)
+
+
 def protection(path: str, private: Iterable[tuple[str, ...]] = ()) -> Protection | None:
     """What protects relative `path` from being written, or None. Touches no file.
 

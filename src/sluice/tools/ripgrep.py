@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+from collections.abc import Sequence
 
 from sluice.tools.process import Ended, Reader, run_command
 from sluice.tools.registry import ToolContext
@@ -89,7 +91,7 @@ async def run_ripgrep(
     messages = Messages()
     try:
         ended = await run_command(
-            [rg, *_ALWAYS, *options, "--", "./"],
+            [rg, *_ALWAYS, *_without(context.workspace.private, directory), *options, "--", "./"],
             cwd=folder,
             env={"LC_ALL": "C"},
             timeout=context.limits.search_seconds,
@@ -102,6 +104,14 @@ async def run_ripgrep(
     finally:
         os.close(folder)
     return ended, messages
+
+
+def _without(private: Sequence[str], directory: str) -> list[str]:
+    """Options that leave out our own places, given relative to the workspace, of a search below `directory`."""
+    start = os.path.normpath(directory)
+    below = (os.path.relpath(place, start) for place in private)
+    escaped = (re.sub(r"([*?\[\]{}\\!])", r"\\\1", place) for place in below if place.split(os.sep)[0] != os.pardir)
+    return [f"--iglob=!/{place}" for place in escaped]
 
 
 def joined(directory: str, found: bytes) -> bytes:

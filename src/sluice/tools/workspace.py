@@ -48,7 +48,8 @@ class Workspace:
     """One folder, opened once. Everything is opened beneath its descriptor, so renaming the folder changes nothing.
 
     `root` is the folder as a person gave it; the links in it are theirs and are followed once, here. `private` are
-    absolute paths of ours (state, configuration): what of them lies in the workspace is not written. `allowed` are the
+    absolute paths of ours (state, configuration): what of them lies in the workspace is neither read nor written, for keys
+    and other conversations may be in it. `allowed` are the
     groups of `protected` that the user's own rules open. `kernel=False` uses the descriptor walk also where `openat2`
     is there. Raises `ConfigurationError`. Not bound to a thread; `close` it, or use it as a context manager.
     """
@@ -70,7 +71,9 @@ class Workspace:
             raise ConfigurationError(f"the workspace {visible(root)} cannot be opened: {reason}") from None
         self.root = os.path.realpath(root)
         self._allowed = frozenset(allowed) - protected.NEVER_ALLOWED
-        self._private = tuple(filter(None, (self._inside(path) for path in private)))
+        inside = tuple(filter(None, map(self._inside, private)))
+        self.private = inside
+        self._private = tuple(map(protected.folded_parts, inside))
         self._open = beneath.opener(self.fd, kernel=kernel)
 
     def __enter__(self) -> Workspace:
@@ -91,6 +94,7 @@ class Workspace:
         A pipe, socket or device is looked at but never opened, so nothing hangs and no device is touched.
         """
         parts = file_parts(path)
+        self._refuse_private(parts, path)
         try:
             self._refuse_other_kinds(parts, path)
             opened = self._open(self.fd, parts, _READ)
@@ -105,6 +109,7 @@ class Workspace:
     def open_directory(self, path: str = ".") -> int:
         """A descriptor of the folder at `path` (`.`: the workspace), to list or to run in; the caller closes it."""
         parts = relative_parts(path)
+        self._refuse_private(parts, path)
         try:
             return self._open(self.fd, parts, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -265,11 +270,15 @@ class Workspace:
         if problem is not None:
             raise problem
 
-    def _inside(self, path: str) -> tuple[str, ...] | None:
+    def _refuse_private(self, parts: tuple[str, ...], path: str) -> None:
+        if self._private and protected.is_private("/".join(parts), self._private):
+            shown = visible(path)
+            raise PathError("private", f"{shown} is Sluice's own (configuration or state); no tool reads it", shown)
+
+    def _inside(self, path: str) -> str | None:
         relative = os.path.relpath(os.path.realpath(path), self.root)
-        if relative.split(os.sep)[0] == os.pardir:
-            return None
-        return protected.folded_parts(relative) or None
+        outside = relative.split(os.sep)[0] == os.pardir
+        return None if outside or relative == os.curdir else relative
 
 
 def _unmake(made: list[tuple[int, str]]) -> None:
