@@ -32,6 +32,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/instructions.py
 	$(BIN)/python bench/session.py
 	$(BIN)/python bench/commands.py
+	$(BIN)/python bench/tui.py
 
 # The pictures of the terminal face, written anew; look at what changed before committing it.
 snapshots: $(VENV)/dev.stamp
