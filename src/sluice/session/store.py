@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.errors import StoreError
-from sluice.session import rows, shrunk
+from sluice.session import rows, shrunk, usage
 from sluice.session.database import Database
-from sluice.session.folding import drop_open, fold
+from sluice.session.folding import alive, awaiting, drop_open, fold, next_turn
 from sluice.session.locks import SessionLock
 from sluice.values.calls import CallKey
 from sluice.values.healed import StartedCall
@@ -112,7 +112,7 @@ class SqliteStore:
         """See `Store.reply_began`."""
 
         def work(connection: sqlite3.Connection) -> int:
-            _alive(connection, run)
+            alive(connection, run)
             drop_open(connection, self.session)
             seq = rows.next_seq(connection, self.session)
             connection.execute(
@@ -167,7 +167,7 @@ class SqliteStore:
                 "UPDATE run SET chunks = chunks + 1 WHERE id = ? AND outcome IS NULL RETURNING chunks", (run,)
             ).fetchone()
             if counted is None:
-                _alive(connection, run)
+                alive(connection, run)
             connection.execute(
                 "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)", (run, counted[0] - 1, kind, body, rows.crc(body))
             )
@@ -189,14 +189,14 @@ class SqliteStore:
         gap = self._gap
 
         def work(connection: sqlite3.Connection) -> int:
-            _alive(connection, run)
+            alive(connection, run)
             if isinstance(message, AssistantMessage) and seq:
                 fold(connection, self.session, seq, message, "whole", all_told=not (gap or self._lost))
                 return seq
             drop_open(connection, self.session)
-            answers = _awaiting(connection, self.session, message) if isinstance(message, ToolMessage) else None
+            answers = awaiting(connection, self.session, message) if isinstance(message, ToolMessage) else None
             new = rows.next_seq(connection, self.session)
-            turn = _next_turn(connection, run) if isinstance(message, AssistantMessage) else None
+            turn = next_turn(connection, run) if isinstance(message, AssistantMessage) else None
             rows.put(connection, self.session, new, message, run=run, turn=turn, answers=answers)
             return new
 
@@ -237,7 +237,7 @@ class SqliteStore:
         row = (key.run, key.turn, key.position, storable(call.tool), verdict.digest, verdict.rule, self._now())
 
         def work(connection: sqlite3.Connection) -> None:
-            _alive(connection, key.run)
+            alive(connection, key.run)
             try:
                 connection.execute(
                     "INSERT INTO call (run, turn, position, tool, digest, rule, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -292,12 +292,12 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> None:
             nonlocal run
-            run = run or _last_run(connection, self.session)
+            run = run or usage.last_run(connection, self.session)
             if isinstance(notice, TurnFinished):
-                _used(connection, run, notice.turn, notice)
+                usage.keep(connection, run, notice.turn, notice)
                 return
             if isinstance(notice, Summarised) and notice.usage is not None:
-                _used(connection, run, 0, notice)
+                usage.keep(connection, run, 0, notice)
             connection.execute(
                 "INSERT INTO notice SELECT ?, count(*), ? FROM notice WHERE run = ?",
                 (run, storable(rows.to_json(notice)), run),
@@ -310,7 +310,7 @@ class SqliteStore:
         self._seq, self._run = 0, ""
 
         def work(connection: sqlite3.Connection) -> None:
-            _alive(connection, run)
+            alive(connection, run)
             drop_open(connection, self.session)
             connection.execute(
                 "UPDATE run SET outcome = ?, duration_ns = max(0, ? - began_ns) WHERE id = ?",
@@ -368,52 +368,6 @@ class SqliteStore:
 def plain_path(path: str) -> str:
     """A workspace path by its components: `./a` is `a`."""
     return "/".join(part for part in path.split("/") if part not in ("", "."))
-
-
-def _alive(connection: sqlite3.Connection, run: str) -> None:
-    found = connection.execute("SELECT outcome FROM run WHERE id = ?", (run,)).fetchone()
-    if found is None:
-        raise StoreError("refused", f"run {run} has not been started")
-    if found[0] is not None:
-        raise StoreError("refused", f"run {run} has ended")
-
-
-def _last_run(connection: sqlite3.Connection, session: str) -> str:
-    found = connection.execute(
-        "SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
-    ).fetchone()
-    if found is None:
-        raise StoreError("refused", "no run of this session has been started")
-    return str(found[0])
-
-
-def _used(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinished | Summarised) -> None:
-    """What a reply used, or a summary (turn 0)."""
-    connection.execute(
-        "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
-        (run, turn, rows.to_json(notice.usage), notice.cost, run),
-    )
-
-
-def _next_turn(connection: sqlite3.Connection, run: str) -> int:
-    """The turn of a reply that came in one piece, not announced by `reply_began`."""
-    found = connection.execute("SELECT coalesce(max(turn), 0) + 1 FROM message WHERE run = ?", (run,))
-    return int(found.fetchone()[0])
-
-
-def _awaiting(connection: sqlite3.Connection, session: str, result: ToolMessage) -> tuple[int, int]:
-    """The call that this result answers: the first of the last reply that has none. Raises `StoreError`."""
-    last = connection.execute(
-        "SELECT max(seq) FROM message WHERE session = ? AND role != 'tool' AND state != 'dropped'", (session,)
-    ).fetchone()[0]
-    calls = connection.execute(
-        "SELECT position, body FROM part WHERE session = ? AND seq = ? AND kind = 'call' AND position NOT IN "
-        "(SELECT answers_position FROM part WHERE session = ? AND answers_seq = ?) ORDER BY position LIMIT 1",
-        (session, last, session, last),
-    ).fetchone()
-    if calls is None or rows.join("assistant", "{}", [rows.Part("call", calls[1])]).tool_calls[0].id != result.call_id:  # type: ignore[union-attr]
-        raise StoreError("refused", f"no call {result.call_id!r} waits for a result")
-    return last, calls[0]
 
 
 def _keep_seen(connection: sqlite3.Connection, session: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:

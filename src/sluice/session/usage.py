@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sluice.errors import StoreError
+from sluice.session import rows
 from sluice.values.messages import Usage
+from sluice.values.notices import Summarised, TurnFinished
 
 
 def replies(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int, int, Usage, float | None]]:
@@ -18,3 +21,21 @@ def replies(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int,
         (session,),
     ):
         yield run, turn, msgspec.json.decode(usage, type=Usage | None) or Usage(), cost
+
+
+def keep(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinished | Summarised) -> None:
+    """What a reply used, or a summary (turn 0)."""
+    connection.execute(
+        "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
+        (run, turn, rows.to_json(notice.usage), notice.cost, run),
+    )
+
+
+def last_run(connection: sqlite3.Connection, session: str) -> str:
+    """The run that was started last. Raises `StoreError` (`refused`) if none was."""
+    found = connection.execute(
+        "SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
+    ).fetchone()
+    if found is None:
+        raise StoreError("refused", "no run of this session has been started")
+    return str(found[0])

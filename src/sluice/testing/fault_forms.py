@@ -23,7 +23,10 @@ from sluice.values.messages import AssistantMessage, ImagePart, Reasoning, TextP
 if TYPE_CHECKING:
     from sluice.testing.faults import Driver
 
-_MADE_IN = {2: "DROP TABLE shrunk", 3: "DROP INDEX open_message"}  # version of the schema: what takes it back to the one before
+_MADE_IN = {
+    2: "DROP TABLE shrunk",
+    3: "DROP INDEX open_message",
+}  # version of the schema: what takes it back to the one before
 _VERSION_AT = 60  # of the file: where SQLite keeps the version, four bytes
 
 

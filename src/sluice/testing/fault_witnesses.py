@@ -84,3 +84,20 @@ def changes(store: Path, work: Path, state: Path) -> Iterator[str]:
 
 def _lines(path: Path) -> list[str]:
     return path.read_text("ascii").splitlines() if path.exists() else []
+
+
+def sessions_of(store: Path) -> list[str]:
+    """The sessions of a store, the one used last at the end."""
+    with reading(store) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'session'").fetchone():
+            return []
+        return [str(id) for (id,) in connection.execute("SELECT id FROM session ORDER BY last")]
+
+
+def runs_of(store: Path) -> int:
+    """How many runs a store knows of; 0 if it cannot be read."""
+    try:
+        with reading(store) as connection:
+            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
+    except StoreError:
+        return 0

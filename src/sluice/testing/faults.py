@@ -51,7 +51,7 @@ from sluice.testing.fault_disk import damage, small_disk
 from sluice.testing.fault_figures import SHARES, Figures
 from sluice.testing.fault_forms import clock, schema, transcript
 from sluice.testing.fault_provider import Provider
-from sluice.testing.fault_witnesses import acknowledged, changes, effects
+from sluice.testing.fault_witnesses import acknowledged, changes, effects, runs_of, sessions_of
 
 RUNS_A_STORE = 20  # faults that one store takes before a new one is begun
 MOST_RECOVERY_SECONDS = 2.0
@@ -140,7 +140,7 @@ class Driver:
         log = Path(f"{store}-wal")
         if log.exists():
             self.figures.log_bytes = max(self.figures.log_bytes, log.stat().st_size)
-        for session in _sessions(store):
+        for session in sessions_of(store):
             began = time.monotonic()
             error = asyncio.run(_opened(store, Wish(how="resume", id=session)))
             self.figures.recovery_seconds = max(self.figures.recovery_seconds, time.monotonic() - began)
@@ -200,11 +200,11 @@ class Driver:
         store = self.store()
         self.figures.injected["kill"] += 1
         how: How = "new" if self.dice.random() < 0.15 else "continue"
-        runs = _runs(store)
+        runs = runs_of(store)
         moment = self.dice.uniform(0.02, self.run_seconds * 0.9)  # most of them after the run has begun
         ended = self.agents(self.job(store, wish=Wish(how=how), kill_after=moment))[0]
         self.figures.killed += ended.killed
-        self.figures.in_stream += ended.killed and _runs(store) > runs
+        self.figures.in_stream += ended.killed and runs_of(store) > runs
         if self.dice.random() < 0.25:
             self.agents(self.job(store, wish=Wish(how="continue"), kill_after=self.dice.uniform(0.0, 0.04)))
         self.count("kill", self.judge("kill", store, go_on=self.dice.random() < 0.15))
@@ -343,21 +343,6 @@ class Driver:
             self.figures.bricked += 1
             self.figures.faults.append(f"the provider refused a conversation: {problem}")
         return self.figures
-
-
-def _sessions(store: Path) -> list[str]:
-    with reading(store) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'session'").fetchone():
-            return []
-        return [str(id) for (id,) in connection.execute("SELECT id FROM session ORDER BY last")]
-
-
-def _runs(store: Path) -> int:
-    try:
-        with reading(store) as connection:
-            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
-    except StoreError:
-        return 0
 
 
 async def _opened(store: Path, wish: Wish) -> str:
