@@ -216,6 +216,55 @@ def test_bounds_of_heads_connections_and_time(monkeypatch: pytest.MonkeyPatch) -
         assert (await ask(get(server.port)))[0].endswith(b"hello\n")  # the places are free again
 
 
+def test_a_flood_of_connections_leaves_us_descriptors_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection too many is told so; far too many are cut unheard: what they hold is held in our process."""
+    monkeypatch.setattr(host_proxy, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(host_proxy, "MAX_REFUSING", 2)
+
+    @go("127.0.0.1:PORT")
+    async def _(ask: Inside, server: Server) -> None:
+        asked = 100
+        before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+        async with ask.proxy.door() as door:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                port = listener.getsockname()[1]
+                with socket.socket(fileno=os.dup(door.child)) as out:
+                    socket.send_fds(out, [b"l"], [listener.fileno()])
+            theirs = [await asyncio.open_connection("127.0.0.1", port) for _ in range(asked)]
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if sys.platform == "linux":
+                ours = len(os.listdir("/proc/self/fd")) - before - asked
+                assert ours <= 3 + 2 + 6  # those served, those told, and the door itself
+            for _, writer in theirs:
+                writer.close()
+        assert (await ask(get(server.port)))[0].endswith(b"hello\n")  # and it serves on
+
+
+def test_a_door_shut_in_the_moment_it_is_opened_leaves_no_listening_socket() -> None:
+    @go("127.0.0.1:PORT")
+    async def _(ask: Inside, server: Server) -> None:
+        async with ask.proxy.door() as door:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                port = listener.getsockname()[1]
+                with socket.socket(fileno=os.dup(door.child)) as out:
+                    socket.send_fds(out, [b"l"], [listener.fileno()])
+            door._receive()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_what_comes_through_the_door_is_not_for_other_commands() -> None:
+    @go("127.0.0.1:PORT")
+    async def _(ask: Inside, server: Server) -> None:
+        async with ask.proxy.door() as door:
+            with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(fileno=os.dup(door.child)) as out:
+                socket.send_fds(out, [b"l"], [listener.fileno()])
+            while door._server is None:
+                await asyncio.sleep(0)
+            assert not any(os.get_inheritable(one.fileno()) for one in door._server.sockets)
+
+
 def test_what_stands_idle_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_proxy, "IDLE_SECONDS", 0.2)
 

@@ -19,6 +19,8 @@ from sluice.tools.allowed_hosts import Host, all_public, literal
 from sluice.tools.proxy_request import MAX_HEAD_BYTES, ProxyRequest, RefusedError, parse_request
 
 MAX_CONNECTIONS = 64  # of all commands at one time; a package manager opens some dozen
+MAX_REFUSING = 64  # more that are told so; beyond them one is cut unheard, as each holds a descriptor of ours
+_BACKLOG = 16  # connections that are taken in one go
 HEAD_SECONDS = 10.0  # until a request's head is there
 LOOK_UP_SECONDS = 10.0
 CONNECT_SECONDS = 10.0  # for each address of a host
@@ -44,6 +46,16 @@ class HostProxy:
         self._pinned: dict[str, tuple[str, ...]] = {}
         self._looking: dict[str, asyncio.Lock] = {}
         self._open = 0
+        self._held = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a connection more could not even be told that it is too many."""
+        return self._held >= MAX_CONNECTIONS + MAX_REFUSING
+
+    def hold(self, count: int) -> None:
+        """Counts connections that are there, whatever becomes of them."""
+        self._held += count
 
     @contextlib.asynccontextmanager
     async def door(self) -> AsyncIterator[Door]:
@@ -161,22 +173,32 @@ class Door:
         self._loop.remove_reader(self._ours)
         with contextlib.suppress(OSError):
             _, found, _, _ = socket.recv_fds(self._ours, 1, 1)
-            for fd in found:
-                listener = socket.socket(fileno=fd)
+            if found:
+                os.set_inheritable(found[0], False)  # it is for no other command
+                listener = socket.socket(fileno=found[0])
                 listener.setblocking(False)
-                self._keep(self._loop.create_task(self._listen(listener)))
+                self._keep(self._loop.create_task(self._listen(listener)), lambda: self._unless_served(listener))
+
+    def _unless_served(self, listener: socket.socket) -> None:
+        if self._server is None:
+            listener.close()
 
     async def _listen(self, listener: socket.socket) -> None:
         self._server = await asyncio.start_server(
-            self._accepted, sock=listener, limit=MAX_HEAD_BYTES, start_serving=False
+            self._accepted, sock=listener, limit=MAX_HEAD_BYTES, backlog=_BACKLOG, start_serving=False
         )
         await self._server.start_serving()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._closed:  # it was on its way in
+        if self._closed or self._proxy.full:  # it was on its way in
             writer.transport.abort()
             return
-        self._keep(self._loop.create_task(self._serve(reader, writer)))
+        self._proxy.hold(1)
+        self._keep(self._loop.create_task(self._serve(reader, writer)), lambda: self._let_go(writer))
+
+    def _let_go(self, writer: asyncio.StreamWriter) -> None:
+        self._proxy.hold(-1)
+        writer.transport.abort()  # closed already, unless its task was cancelled before it began
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -184,9 +206,11 @@ class Door:
         finally:
             await _closed(writer)
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def _keep(self, task: asyncio.Task[None], after: Callable[[], None]) -> None:
+        """Holds a task; `after` is called when it has ended, also if it was cancelled before it began."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _task: after())
 
 
 class _Idle:
