@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from figures import noise, write
+from floor import Floor
 from sluice.run.model_call import FEED_BYTES
 from sluice.transport.http import HttpTransport
 from sluice.values.messages import UserMessage
@@ -31,17 +32,18 @@ from workloads import messages_text, text_stream
 
 ROUNDS = 9
 EVENTS = 20_000
+LIVE_EVENTS = 1000
 STREAMS = {"openai_chat": text_stream, "anthropic_messages": messages_text}
 TARGETS = {"openai_chat": 5.2, "anthropic_messages": 5.0}  # µs an event
 
 
 @contextmanager
-def served(body: bytes) -> Iterator[str]:
+def served(body: bytes, *options: str) -> Iterator[str]:
     """The address of a replay server, in a process of its own, that answers with this body for ever."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         file = Path(folder) / "body.sse"
         file.write_bytes(body)
-        command = [sys.executable, "-m", "sluice", "replay-server", str(file)]
+        command = [sys.executable, "-m", "sluice", "replay-server", *options, str(file)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             try:
@@ -74,6 +76,43 @@ async def measured(url: str, dialect: str, *, at_least: int = EVENTS) -> tuple[f
     return spent, delays
 
 
+async def bare(url: str) -> float:
+    """CPU seconds of the least client: asyncio's own streams, the chunks of HTTP by hand, and the floor of `floor.py`."""
+    host, port = url.removeprefix("http://").split(":")
+    began = time.process_time()
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    floor = Floor()
+    if b"chunked" in head.lower():
+        while size := int(await reader.readline(), 16):
+            floor.feed((await reader.readexactly(size + 2))[:-2])
+    else:
+        while chunk := await reader.read(65536):
+            floor.feed(chunk)
+    text, _ = floor.close()
+    writer.close()
+    spent = time.process_time() - began
+    if len(text) < LIVE_EVENTS:
+        raise SystemExit("the bare client did not read what was served")
+    return spent
+
+
+def live() -> list[str]:
+    """The table of a live stream: events of one size, one a read, 2 ms apart. An event loop's wake-up is most of it."""
+    event = text_stream(1)[1]
+    body = event * LIVE_EVENTS + b"".join(text_stream(0)[1:])
+    costs: dict[str, list[float]] = {"a bare asyncio client": [], "sluice": []}
+    with served(body, "--pace", "2", "--split", str(len(event))) as url:
+        for _ in range(3):
+            costs["a bare asyncio client"].append(asyncio.run(bare(url)))
+            costs["sluice"].append(asyncio.run(measured(url, "openai_chat", at_least=LIVE_EVENTS))[0])
+    least = {name: statistics.median(found) / LIVE_EVENTS * 1e6 for name, found in costs.items()}
+    base = least["a bare asyncio client"]
+    rows = ["| live, one event a read | µs an event | times a bare client | target |", "|---|---|---|---|"]
+    return rows + [f"| {name} | {cost:.0f} | {cost / base:.2f} | 1.3 |" for name, cost in least.items()]
+
+
 def main() -> None:
     """One table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,6 +135,7 @@ def main() -> None:
         rows.append(
             f"| {dialect}, {EVENTS:,} text events | {cost:.2f} | {TARGETS[dialect]} | {late:.2f} | {busy:.2f} | 1.0 |"
         )
+    rows += ["", *live()]
     print("\n".join(rows))
     if given.write:
         write("transport", "\n".join(rows))

@@ -77,6 +77,16 @@ def calls_stream(calls: int = 3, size: int = 64 * 1024, low: int = 4, high: int 
     return stream + _ending("tool_calls")
 
 
+def file_stream(size: int, low: int = 4, high: int = 16) -> list[bytes]:
+    """One call that writes a file of about `size` bytes: one long string, in fragments of `low` to `high` characters."""
+    dice = random.Random(2)
+    line = " ".join(dice.choice(WORDS) for _ in range(12)) + "\n"
+    text = json.dumps({"path": "src/module.py", "content": line * (size // len(line.encode()) + 1)}, ensure_ascii=False)
+    stream = [_chunk(_call(0, "", id="call_0", type="function"))]
+    stream += [_chunk(_call(0, piece)) for piece in _fragments(text, low, high, 2)]
+    return stream + _ending("tool_calls")
+
+
 def _message(kind: str, **members: object) -> bytes:
     body = json.dumps({"type": kind, **members}, ensure_ascii=False, separators=(",", ":"))
     return f"event: {kind}\ndata: {body}\n\n".encode()

@@ -316,7 +316,7 @@ def test_a_conversation_too_long_for_the_model_is_recognised() -> None:
         b'{"type":"message_delta","delta":[1]}',
         b'{"type":"ping","x":NaN}',
         b"[" * 100_000,
-        b'{"type":"content_block_start","content_block":{"type":"x","y":' + b"[" * 5000 + b"]" * 5000 + b"}}",
+        b'{"type":"content_block_start","content_block":{"type":"x","y":' + b"[" * 50_000 + b"]" * 50_000 + b"}}",
     ],
 )
 def test_an_event_that_cannot_be_meant_stops_the_stream(data: bytes) -> None:

@@ -356,3 +356,10 @@ def _agrees(vector: dict[str, Any], text: str) -> bool:
         if json.dumps(value) != json.dumps(vector["expected"]):
             return False
     return True
+
+
+@pytest.mark.parametrize("char", ["!", "'", "#", "\x01", "/", "\u2028"])
+def test_a_value_begins_with_nothing_else(char: str) -> None:
+    scanner = JsonScanner()
+    scanner.feed('{"a":' + char, [])
+    assert (scanner.broken, scanner.broken_at) == ("a value is missing", 5)

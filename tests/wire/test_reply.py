@@ -537,3 +537,17 @@ def test_done_alone_is_told_in_the_words_of_the_dialect(dialect: str, mark: str)
     with pytest.raises(StreamError, match=r"said \[DONE\] without") as stop:
         reader.close()
     assert mark in str(stop.value)
+
+
+def test_a_large_body_that_is_no_stream_is_refused_before_its_end() -> None:
+    reader = ReplyReader("openai_chat")
+    body = b'{"error":{"message":"' + b"x" * 70_000
+    with pytest.raises(StreamError, match="plain JSON or text") as stop:
+        reader.feed(body)
+    assert (stop.value.kind, reader.ended) == ("not_a_stream", True)
+    assert ReplyReader("openai_chat").feed(body[:60_000]) == []
+
+
+def test_a_stream_that_stops_between_two_events_was_not_in_the_middle_of_one() -> None:
+    assert "in the middle" not in str(read(text("a")).error)
+    assert "in the middle of an event (7 bytes of it had come)" in str(read(text("a"), b"data: {").error)
