@@ -15,9 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("SLUICE_SHARED", ROOT.parent / "shared"))
+
+settings.register_profile("sluice", deadline=None)  # a busy machine is slow, which is no fault
+settings.load_profile("sluice")
 
 
 @pytest.fixture(autouse=True)
