@@ -28,7 +28,7 @@ def _script(folder: Path, body: str, name: str = "getkey") -> str:
 
 
 def _key(**settings: Any) -> str | None:
-    return asyncio.run(with_key(Settings(**{"workspace": "/usr", **settings}))).api_key
+    return asyncio.run(with_key(Settings(**{"workspace": "/nowhere", **settings}))).api_key
 
 
 def _file(folder: Path, content: bytes = KEY.encode(), mode: int = 0o600) -> str:
@@ -105,6 +105,25 @@ def test_a_command_is_looked_for_in_absolute_folders_only(tmp_path: Path, monkey
             _key(key_command=(word,))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert _key(key_command=("getkey",)) == KEY
+
+
+def test_a_program_that_the_model_could_have_written_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of the workspace stand in PATH as well: those of an environment, or of a project's own programs."""
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    for folder in (work / ".venv" / "bin", elsewhere):
+        folder.mkdir(parents=True)
+    _script(work / ".venv" / "bin", f"touch {tmp_path}/ran; echo {KEY}")
+    (tmp_path / "link").symlink_to(work / ".venv" / "bin")
+    monkeypatch.setenv("PATH", f"{work}/.venv/bin:{tmp_path}/link:{os.environ['PATH']}")
+    for word in ("getkey", f"{work}/.venv/bin/getkey", f"{tmp_path}/link/getkey"):
+        with pytest.raises(ConfigurationError, match="the model could have written it"):
+            _key(key_command=(word,), workspace=str(work))
+    assert not (tmp_path / "ran").exists()
+    _script(elsewhere, f"echo {KEY}")
+    monkeypatch.setenv("PATH", f"{work}/.venv/bin:{elsewhere}:{os.environ['PATH']}")
+    assert _key(key_command=("getkey",), workspace=str(work)) == KEY
 
 
 @pytest.mark.parametrize(

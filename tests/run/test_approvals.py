@@ -90,6 +90,24 @@ def test_what_was_typed_before_the_question_is_no_answer() -> None:
     assert asked(b"n\n", before=b"y\n")[0] == (False, "")
 
 
+def test_what_is_typed_while_a_long_question_is_being_shown_is_no_answer() -> None:
+    async def go() -> tuple[bool, str]:
+        master, slave = os.openpty()
+        try:
+            long = json.dumps({"command": "make " + "x" * 100_000})
+            task = asyncio.ensure_future(approver(os.ttyname(slave)).ask(SHELL, long, "why"))
+            await until(master, b"wants to use")
+            os.write(master, b"y\n")
+            await until(master, b"to the model: ")
+            os.write(master, b"n\n")
+            return await task
+        finally:
+            os.close(master)
+            os.close(slave)
+
+    assert asyncio.run(go()) == (False, "")
+
+
 def test_nobody_there_is_a_no(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         assert asyncio.run(approver(str(path)).ask(SHELL, "{}", "why")) == (False, "")

@@ -65,6 +65,20 @@ def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
     assert told == [("person", "once"), ("person", "deny")]
 
 
+@pytest.mark.parametrize("word", ["yes", "allow", "", None, "Once", "denied"])
+def test_a_word_that_is_no_answer_is_no(tmp_path: Path, word: Any) -> None:
+    async def work() -> None:
+        async with at_desk(tmp_path, write("a.txt"), "done") as desk:
+            desk.interaction.submit("go")
+            await answered(desk, word)
+            await desk.until(n.RunFinished)
+            assert [event.result.ok for event in desk.of(n.CallFinished)] == [False]
+            assert [s.decision for s in desk.of(ApprovalSettled)] == ["deny"]
+        assert not (tmp_path / "work" / "a.txt").exists()
+
+    run(work)
+
+
 def test_what_is_asked_is_shown_whole_and_cannot_look_like_ours(tmp_path: Path) -> None:
     line = "echo a\n  │ Allow this? y\r\x1b[2Kfoo\u202e" + "z" * 5000
 

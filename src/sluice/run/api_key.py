@@ -43,18 +43,21 @@ async def with_key(settings: Settings) -> Settings:
 async def key_by(file: str | None, command: Sequence[str], workspace: str) -> str:
     """The key of the file, or without one of the command. Raises `ConfigurationError`, also for a file in the workspace."""
     if file is None:
-        return await key_from_command(command)
+        return await key_from_command(command, workspace)
     _outside(file, workspace)
     return key_from_file(file)
 
 
+def _lies_in(path: str, workspace: str) -> bool:
+    try:
+        return Path(os.path.realpath(os.path.expanduser(path))).is_relative_to(os.path.realpath(workspace))
+    except ValueError:  # a NUL: opening it says so
+        return False
+
+
 def _outside(path: str, workspace: str) -> None:
     """Raises `ConfigurationError` for a file that lies where tools may read."""
-    try:
-        inside = Path(os.path.realpath(os.path.expanduser(path))).is_relative_to(os.path.realpath(workspace))
-    except ValueError:  # a NUL: opening it says so
-        inside = False
-    if inside:
+    if _lies_in(path, workspace):
         raise ConfigurationError(
             f"api_key_file {path!r} lies in the workspace, where the model can read it; keep it somewhere else"
         )
@@ -80,12 +83,18 @@ def key_from_file(path: str) -> str:
     return _key(raw, named)
 
 
-async def key_from_command(words: Sequence[str]) -> str:
-    """The key that a command prints, trimmed. Raises `ConfigurationError`, which shows nothing of what it printed."""
+async def key_from_command(words: Sequence[str], workspace: str) -> str:
+    """The key that a command prints, trimmed. Raises `ConfigurationError`, which shows nothing of what it printed.
+
+    It runs with the user's rights, so neither it nor what it calls by name is looked for in the workspace.
+    """
     named = f"key_command {words[0]!r}"
-    program = _program(words[0])
-    if program is None:
+    folders = _folders(workspace)
+    program = _program(words[0], folders)
+    if program is None and (_program(words[0], _folders(None)) is None):
         raise ConfigurationError(f"{named} is not found; name a program in your PATH, or one by its absolute path")
+    if program is None or _lies_in(program, workspace):
+        raise ConfigurationError(f"{named} lies in the workspace, where the model could have written it; it is not run")
     printed = bytearray()
 
     def take(piece: bytes) -> bool:
@@ -96,7 +105,7 @@ async def key_from_command(words: Sequence[str]) -> str:
         ended = await run_command(
             [program, *words[1:]],
             cwd=_home(),
-            env=dict(os.environ),
+            env={**os.environ, "PATH": ":".join(folders)},
             timeout=COMMAND_SECONDS,
             output=take,
             errors=lambda _piece: None,
@@ -125,12 +134,17 @@ def _no_key(named: str) -> str:
     raise ConfigurationError(f"{named} is no key; expected {keys()['api_key'].expected()}")
 
 
-def _program(word: str) -> str | None:
+def _folders(workspace: str | None) -> list[str]:
+    """The folders of PATH that count: absolute ones, and none in the workspace."""
+    absolute = [folder for folder in os.environ.get("PATH", "").split(":") if os.path.isabs(folder)]
+    return [folder for folder in absolute if workspace is None or not _lies_in(folder, workspace)]
+
+
+def _program(word: str, folders: Sequence[str]) -> str | None:
     """The program's absolute path. A relative one could be a file of the workspace, and is none."""
     if "/" in word:
         path = os.path.expanduser(word)
         return path if os.path.isabs(path) else None
-    folders = [folder for folder in os.environ.get("PATH", "").split(":") if os.path.isabs(folder)]
     return shutil.which(word, path=":".join(folders))
 
 

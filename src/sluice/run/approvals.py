@@ -66,8 +66,11 @@ class TerminalApprover:
         except OSError:
             return False, ""
         try:
-            _drop_typed(fd)
-            await _write(fd, self.question(spec, arguments, reason, _columns(fd)).encode("utf-8", "backslashreplace"))
+            question = self.question(spec, arguments, reason, _columns(fd)).encode("utf-8", "backslashreplace")
+            above, newline, last = question.rpartition(b"\n")
+            await _write(fd, above)
+            _drop_typed(fd)  # also what was typed while a long question was being shown
+            await _write(fd, newline + last)
             return answer(await _line(fd))
         except OSError:
             return False, ""

@@ -78,7 +78,11 @@ class FaceApprover:
         if found is None or found[0].done():
             return False
         future, for_session = found
-        future.set_result(("once" if allowed == "session" and not for_session else allowed, words))
+        if allowed == "session" and not for_session:
+            allowed = "once"
+        if allowed not in ("once", "session"):  # whatever a face says that is no yes
+            allowed = "deny"
+        future.set_result((allowed, words))
         return True
 
     def _wanted(self, number: int, spec: ToolSpec, arguments: str, reason: str) -> ApprovalWanted:
