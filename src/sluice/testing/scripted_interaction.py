@@ -85,8 +85,8 @@ class ScriptedInteraction:
 
     async def settled(self) -> None:
         """Returns when no script runs and the face has taken every event."""
-        while self._task is not None or not self._events.empty():
-            await asyncio.sleep(0.001)  # noqa: ASYNC110 - nothing else tells of both
+        while self._task is not None or not self._events.empty():  # noqa: ASYNC110 - nothing else tells of both
+            await asyncio.sleep(0.001)
 
     # -- the contract
 
