@@ -19,7 +19,12 @@ from program_world import KEY, asks, says
 
 from sluice.testing.replay_server import ReplayServer
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="the terminal face in a real terminal (no tmux)")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="the terminal face in a real terminal (no tmux)"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="the terminal face in a real terminal (processes are found in /proc)"
+    ),
+]
 PATIENCE = 30.0  # seconds until something must have been shown
 
 
