@@ -249,6 +249,15 @@ def test_what_comes_back_stands_before_the_draft() -> None:
     play(scene)
 
 
+def test_deleting_the_last_line_and_undoing_it() -> None:
+    async def scene(pilot: Pilot[Any], app: Stage, area: PromptArea) -> None:
+        await pilot.press("a", "ctrl+j", "b", "ctrl+k", "ctrl+shift+k", "c", "ctrl+underscore", "ctrl+underscore", "up")
+        await pilot.press("ctrl+underscore", "end", "ctrl+j", "z", "enter")
+        assert app.got[0][0] == "Submitted"
+
+    play(scene)
+
+
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (3, 2), (200, 60)])
 def test_any_size(size: tuple[int, int]) -> None:
     async def scene(pilot: Pilot[Any], app: Stage, area: PromptArea) -> None:

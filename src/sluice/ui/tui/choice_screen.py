@@ -47,6 +47,13 @@ class ChoiceScreen(ModalScreen[str | None]):
         self._all = [Choice(choice.value, one_line(choice.words), one_line(choice.more)) for choice in choices]
         self._found = self._all
         self._list = RowList(choosing=True)
+        self._ended = False
+
+    def end(self, result: str | None) -> None:
+        """Closes with this result; keys that come behind the one that closed it change nothing."""
+        if not self._ended:
+            self._ended = True
+            self.dismiss(result)
 
     def compose(self) -> ComposeResult:
         """From above: the title, what to search for, the lines, the keys."""
@@ -69,14 +76,14 @@ class ChoiceScreen(ModalScreen[str | None]):
 
     def on_input_submitted(self) -> None:
         """Chooses."""
-        self.dismiss(self._found[self._list.chosen].value if self._found else None)
+        self.end(self._found[self._list.chosen].value if self._found else None)
 
     def on_key(self, event: events.Key) -> None:
         """Moves, or closes."""
         page = max(self._list.size.height - 1, 1)
         steps = {"up": -1, "down": 1, "pageup": -page, "pagedown": page}
         if event.key == "escape":
-            self.dismiss(None)
+            self.end(None)
         elif event.key in steps:
             self._list.move(steps[event.key])
         else:

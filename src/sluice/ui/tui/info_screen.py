@@ -34,6 +34,13 @@ class LinesScreen(ModalScreen[T]):
         self._list = RowList(choosing=False)
         self._foot = Static("", markup=False)
         self._width = 0
+        self._ended = False
+
+    def end(self, result: T) -> None:
+        """Closes with this result; keys that come behind the one that closed it change nothing."""
+        if not self._ended:
+            self._ended = True
+            self.dismiss(result)
 
     def compose(self) -> ComposeResult:
         """From above: the title, the lines, the keys."""
@@ -79,4 +86,4 @@ class InfoScreen(LinesScreen[None]):
         if event.key in ("escape", "enter", "q"):
             event.stop()
             event.prevent_default()
-            self.dismiss(None)
+            self.end(None)

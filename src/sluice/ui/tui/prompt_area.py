@@ -262,26 +262,36 @@ class PromptArea(TextArea):
         self.move_cursor(result.end_location)
         self._look()
 
+    def _labels(self, row: int) -> list[tuple[int, int]]:
+        """Where labels stand in a line; a line behind the last one, which the text area may speak of, has none."""
+        return self._pastes.spans(self.document.get_line(row)) if row < self.document.line_count else []
+
     def edit(self, edit: Edit) -> EditResult:
         """An edit that touches a part of a label takes all of it."""
-        top, bottom = edit.top, edit.bottom
+        # Textual's deleting of the last line speaks of the line behind it, and wraps wrongly then.
+        top, bottom = min(edit.top, self.document.end), min(edit.bottom, self.document.end)
         if top != bottom:
-            for start, end in self._pastes.spans(self.document.get_line(top[0])):
+            for start, end in self._labels(top[0]):
                 if start < top[1] < end:
                     top = (top[0], start)
-            for start, end in self._pastes.spans(self.document.get_line(bottom[0])):
+            for start, end in self._labels(bottom[0]):
                 if start < bottom[1] < end:
                     bottom = (bottom[0], end)
-            if (top, bottom) != (edit.top, edit.bottom):
-                edit = replace(edit, from_location=top, to_location=bottom)
+        if (top, bottom) != (edit.top, edit.bottom):
+            edit = replace(edit, from_location=top, to_location=bottom)
         return super().edit(edit)
+
+    def _recompute_cursor_offset(self) -> None:
+        try:
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
+        except ValueError:  # Textual lost count of the lines when several edits were undone at once
+            self.wrapped_document.wrap(self.wrap_width, self.indent_width)
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
 
     def watch_selection(self, old: Selection, new: Selection) -> None:
         """The cursor never stands inside a label: it steps over it."""
         row, column = new.end
-        if row >= self.document.line_count:
-            return
-        for start, end in self._pastes.spans(self.document.get_line(row)):
+        for start, end in self._labels(row):
             if start < column < end:
                 forward = old.end < new.end
                 edge = (row, end if forward else start)

@@ -57,4 +57,4 @@ class TrustScreen(LinesScreen[bool]):
         event.stop()
         event.prevent_default()
         if self._shown_at is not None and self._clock() - self._shown_at >= QUIET_SECONDS:
-            self.dismiss(event.key == "r")
+            self.end(event.key == "r")
