@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
 from stage import screen, typed
 from test_approval_panel import question
+from textual import events
 from textual.pilot import Pilot
 
 from sluice.errors import ConfigurationError
-from sluice.run.interaction import SessionOpened, SessionRow, UntrustedFile
+from sluice.run.interaction import QueueChanged, Queued, SessionOpened, SessionRow, UntrustedFile
 from sluice.run.prompt_history import PromptHistory
 from sluice.testing.scripted_interaction import HOLD, Item, ScriptedInteraction, finished
 from sluice.ui.tui import trust_screen
@@ -356,3 +358,76 @@ def test_resizing_with_everything_open() -> None:
         assert "/help" in text
 
     play(scene, [question(), finished()])
+
+
+def test_a_second_key_behind_the_one_that_closed_a_screen_closes_nothing_else() -> None:
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        await app.desk.give("help", "")
+        await pilot.pause()
+        above = app.screen
+        for _ in range(3):
+            above.post_message(events.Key("escape", None))
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+    play(scene)
+
+
+PLAIN_KEYS = [
+    "enter",
+    "ctrl+j",
+    "tab",
+    "shift+tab",
+    "escape",
+    "up",
+    "down",
+    "left",
+    "home",
+    "end",
+    "ctrl+w",
+    "ctrl+u",
+    "ctrl+k",
+    "backspace",
+    "delete",
+    "ctrl+s",
+    "ctrl+o",
+    "ctrl+b",
+    "ctrl+underscore",
+    "shift+left",
+    "shift+up",
+    "f6",
+    "f7",
+    "ctrl+x",
+    "ctrl+v",
+    "ctrl+shift+k",
+]
+
+
+@pytest.mark.parametrize("seed", [2, 11])
+def test_any_keys_at_any_time_end_nothing_and_allow_nothing(seed: int) -> None:
+    dice = random.Random(seed)
+
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        app.leave = lambda code: None  # type: ignore[method-assign]  # /quit is one of the things that keys can do
+        app.approval._quiet = app.approval._alone = 0.5  # keys come faster than that: none can be meant
+        for number in range(150):
+            kind = dice.random()
+            if kind < 0.5:
+                app.post_message(events.Key(dice.choice(PLAIN_KEYS), None))
+            elif kind < 0.85:
+                char = dice.choice("ysnyys/@\\漢")
+                app.post_message(events.Key(char, char))
+            elif kind < 0.9:
+                app.post_message(events.Paste(dice.choice(["x" * 3000, "\x1b[2J", "a\nb", "y"])))
+            elif kind < 0.94:
+                interaction.tell(question(number))
+            elif kind < 0.97:
+                interaction.tell(QueueChanged(waiting=(Queued(number=number, text="\x1b" * dice.randrange(2)),)))
+            else:
+                await pilot.resize_terminal(dice.choice([1, 20, 80]), dice.choice([1, 5, 24]))
+            if dice.random() < 0.1:
+                await pilot.pause()
+        assert app.fault is None
+        assert {request[2] for request in interaction.requests if request[0] == "answer"} <= {"deny"}
+
+    play(scene, [HOLD], [HOLD])

@@ -144,6 +144,8 @@ class TerminalFace(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Notes when a key was pressed, wherever it goes: no question is answered in the middle of typing."""
+        if isinstance(event, events.InputEvent | events.Paste) and not self.screen_stack:
+            return  # typed while the face was ending
         if isinstance(event, events.Key):
             self._last_key = event.time
         await super().on_event(event)
