@@ -105,14 +105,56 @@ def made(name: str) -> str:
 
 
 def _configuration() -> str:
-    from sluice.run.config_keys import keys
+    from sluice.run.config_keys import Key, keys
+    from sluice.run.config_template import SECTIONS
 
-    rows = ["| key | value | default | in a project's file |", "|---|---|---|---|"]
-    words = {"never": "not taken", "lower": "may only lower it", "on": "may only switch it on", "deny": "may only deny"}
-    for key in keys().values():
-        default = "–" if key.default in (None, (), "") or key.kind in ("rules", "secret") else f"`{key.default}`"
-        expected = key.expected().replace("|", "\\|")
-        rows.append(f"| `{key.name}` | {expected} | {default} | {words.get(key.narrowing, key.narrowing)} |")
+    projects = {
+        "never": "not taken",
+        "lower": "may lower it",
+        "fewer": "may take away",
+        "more": "may add to it",
+        "on": "may switch it on",
+        "deny": "may add rules that deny",
+    }
+    words = {name: said for section in SECTIONS.values() for name, said in section.items()}
+    words |= {"rules": "See [Rules](#rules).", "providers": "See [Models and keys](#models-and-keys)."}
+    groups = {**{heading: list(named) for heading, named in SECTIONS.items()}, "Tables": ["providers", "rules"]}
+
+    def row(key: Key) -> str:
+        default = (
+            "–" if key.default in (None, (), "") or key.kind == "rules" else f"`{_written(key.default, key.kind)}`"
+        )
+        said = words[key.name].replace("|", "\\|")
+        return f"| `{key.name}` | {said} | {default} | {projects[key.narrowing]} |"
+
+    parts = []
+    for heading, named in groups.items():
+        rows = "\n".join(row(keys()[name]) for name in named)
+        parts.append(f"### {heading}\n\n| key | says | default | a project's file |\n|---|---|---|---|\n{rows}")
+    return "\n\n".join(parts)
+
+
+def _written(value: object, kind: str) -> str:
+    """A default as a config file may have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if kind == "bytes" and isinstance(value, int):
+        units = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+        return next((f"{value // size}{unit}" for unit, size in units if value % size == 0), str(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _models() -> str:
+    from sluice.run.models import BUILT_IN
+
+    rows = ["| `--model` | address | dialect | key from |", "|---|---|---|---|"]
+    for one in BUILT_IN.values():
+        variables = ", ".join(f"`{name}`" for name in one.key_env) or "none needed"
+        rows.append(f"| `{one.name}:…` | `{one.base_url}` | `{one.dialect}` | {variables} |")
+    home = BUILT_IN["openai-chat"]
+    rows.append(
+        f"| a bare name | `base_url`, or `{home.base_url}` | `dialect`, or `{home.dialect}` | `SLUICE_API_KEY` |"
+    )
     return "\n".join(rows)
 
 
@@ -130,17 +172,16 @@ def _tools() -> str:
 
 
 def _limits() -> str:
-    tree = ast.parse((SOURCE / "sluice" / "limits.py").read_text("utf-8"))
-    from sluice.limits import DEFAULT_LIMITS
+    from sluice.run.config_keys import keys
+    from sluice.run.config_template import limit_words
 
-    lines = (SOURCE / "sluice" / "limits.py").read_text("utf-8").splitlines()
-    rows = ["| bound | value | what it bounds |", "|---|---|---|"]
-    for node in _node(tree, ["Limits"], "Limits").body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            comment = lines[node.end_lineno - 1].partition("#")[2].strip().replace("|", "\\|")
-            rows.append(
-                f"| `{node.target.id}` | {getattr(DEFAULT_LIMITS, node.target.id)!r} | {html.escape(comment)} |"
-            )
+    words = limit_words()
+    rows = ["| key | default | what it bounds |", "|---|---|---|"]
+    for key in keys().values():
+        if key.limit:
+            default = "none" if key.default is None else _written(key.default, key.kind)
+            said = html.escape(words.get(key.name, "")).replace("|", "\\|")
+            rows.append(f"| `{key.name}` | `{default}` | {said} |")
     return "\n".join(rows)
 
 
@@ -182,6 +223,7 @@ MADE = {
     "configuration": _configuration,
     "tools": _tools,
     "limits": _limits,
+    "models": _models,
     "dialects": _dialects,
     "call-states": _call_states,
 }

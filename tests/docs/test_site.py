@@ -109,6 +109,26 @@ def test_a_name_that_is_not_in_the_source_ends_the_build(hooks: ModuleType) -> N
         hooks.on_page_markdown("<!-- made: nothing -->")
 
 
+def test_every_key_is_on_the_page_about_configuration(hooks: ModuleType) -> None:
+    from sluice.run.config_keys import keys
+
+    text = hooks.on_page_markdown((DOCS / "configuration.md").read_text("utf-8"))
+    assert [name for name in keys() if not re.search(rf"^\| `{name}` \|", text, re.MULTILINE)] == []
+
+
+def test_every_tool_and_every_provider_is_in_its_table(hooks: ModuleType) -> None:
+    from sluice.limits import DEFAULT_LIMITS
+    from sluice.run.models import BUILT_IN
+    from sluice.tools.builtin import default_tools
+    from sluice.tools.registry import Registry
+
+    specs = Registry(default_tools(), limits=DEFAULT_LIMITS).specs()
+    assert [spec.name for spec in specs if f"| `{spec.name}` |" not in hooks.made("tools")] == []
+    text = (DOCS / "tools.md").read_text("utf-8")
+    assert [spec.name for spec in specs if f"`{spec.name}`" not in text] == []
+    assert [name for name in BUILT_IN if f"| `{name}:…` |" not in hooks.made("models")] == []
+
+
 def blocks(language: str) -> list[tuple[str, str]]:
     found = []
     for page in READ:
@@ -138,13 +158,34 @@ def test_every_toml_block_is_a_config_without_a_warning(tmp_path: Path) -> None:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Each command line of ours that a page shows: in blocks of shell, and in indented blocks of the README."""
+    """Each command line of ours that a page shows: in blocks of shell, indented blocks of the README, and in backticks."""
     found = []
     for page in READ:
-        for line in page.read_text("utf-8").splitlines():
-            given = re.match(r"^(?: {4,}|\$ )?(?:\.venv/bin/)?sluice (.*)$", line)
-            if given and "|" not in given[1].split("#")[0].replace("…", ""):
-                found.append((page.name, shlex.split(given[1], comments=True)))
+        lines: list[str] = []
+        text = page.read_text("utf-8")
+        for block in re.findall(r"^ *```(?:bash|sh|console)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+            lines += block.splitlines()
+        text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+        lines += re.findall(r"^ {4,}(.*\bsluice .*)$", text, re.MULTILINE)
+        lines += re.findall(r"`(sluice [^`\n]+)`", text)
+        for line in lines:
+            for part in parts(line):
+                words = [word for word in part if not re.fullmatch(r"[A-Z_]+=.*|\$", word)]
+                if words and words[0].rpartition("/")[2] == "sluice":
+                    found.append((page.name, words[1:]))
+    return found
+
+
+def parts(line: str) -> list[list[str]]:
+    """The commands of a line of shell, in words."""
+    reader = shlex.shlex(line.strip(), posix=True, punctuation_chars="|;&")
+    reader.whitespace_split = True
+    found: list[list[str]] = [[]]
+    for word in reader:
+        if set(word) <= set("|;&"):
+            found.append([])
+        else:
+            found[-1].append(word)
     return found
 
 

@@ -39,7 +39,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "allow_execution_tools": "Whether tools may run commands, in a sandbox.",
         "ask": "Whether you are asked on the terminal for what is not allowed.",
         "accept_healed": "Whether a cut call that only reads may run with its arguments closed by Sluice.",
-        "sandbox": "auto, or off: commands run as you, and only with allow_unsandboxed.",
+        "sandbox": "auto, or off: commands run as you, without a sandbox, even where one could be had.",
         "allow_unsandboxed": "Whether commands run also where no sandbox can be had.",
         "allow_network": "Whether commands reach the network.",
         "allow_host": "Hosts that commands may reach by HTTP and HTTPS, although the network is off.",
