@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sluice.run.config import PROJECT_FILE
-from sluice.run.instructions import Instructions
+from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
 from sluice.run.interaction import UntrustedFile
 
 _MAX_BYTES = 64 * 1024  # of a remembered answer, and of what is looked at of a project's config
@@ -45,6 +45,10 @@ class FolderTrust:
         if self._config is not None:
             found.append(UntrustedFile(path=str(PROJECT_FILE), bytes=self._config[0], purpose=_CONFIG))
         return tuple(found)
+
+    def given(self) -> Instructions:
+        """What the model is given of these files: nothing until somebody has said so."""
+        return self._instructions if self.answer else NO_INSTRUCTIONS
 
     def remember(self, read: bool) -> None:
         """Keeps the answer. Raises `OSError` if that cannot be done; it counts here all the same."""

@@ -13,10 +13,12 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeVar
 
 from sluice.errors import ConfigurationError
-from sluice.run import desk
+from sluice.run import session_requests, situation
 from sluice.run.asking import FaceApprover
 from sluice.run.call_details import call_details
 from sluice.run.changes import Changes
+from sluice.run.doctor import examined
+from sluice.run.doctor import lines as report_lines
 from sluice.run.event_stream import EventStream
 from sluice.run.folder_trust import FolderTrust
 from sluice.run.instructions import NO_INSTRUCTIONS, Instructions, instructions_for
@@ -33,10 +35,11 @@ from sluice.run.interaction import (
     UntrustedFile,
 )
 from sluice.run.model_in_use import ModelInUse
+from sluice.run.open_session import OpenSession, opened_session
 from sluice.run.question import Escaped
 from sluice.run.scope import words_of
-from sluice.run.seat import Seat, in_thread, open_seat, whole
 from sluice.run.settings import Settings
+from sluice.run.shielding import in_thread, shielded
 from sluice.run.waiting_prompts import WaitingPrompts
 from sluice.run.wiring import state_folder
 from sluice.session.audit import AuditLog
@@ -84,9 +87,8 @@ class _Live:
         self._approver = FaceApprover(
             self._stream.tell, escaped, folder=settings.workspace, where=self, audit=self._audit
         )
-        self._seat_now: Seat | None = None
+        self._session_now: OpenSession | None = None
         self._sandbox = "none"
-        self._found = NO_INSTRUCTIONS
         self._trust: FolderTrust | None = None
         self._note = ""  # for the model, before the next prompt
         self._running = False
@@ -102,35 +104,35 @@ class _Live:
     async def open(self) -> None:
         """Opens the session and starts to wait for prompts. Raises `ConfigurationError`."""
         await self._model.open()
-        self._sandbox = await in_thread(lambda: desk.sandbox_words(self._settings))
-        self._found, self._trust = await in_thread(self._looked_at_folder)
-        self._seat_now = await self._opened(self._settings.session)
-        self._tell_session(await self._seat.history())
+        self._sandbox = await in_thread(lambda: situation.sandbox_words(self._settings))
+        self._trust = await in_thread(self._looked_at_folder)
+        self._session_now = await self._opened(self._settings.session)
+        self._tell_session(await self._session.history())
         self._driver = asyncio.get_running_loop().create_task(self._drive())
 
-    def _looked_at_folder(self) -> tuple[Instructions, FolderTrust]:
-        found = instructions_for(self._settings)
-        return found, FolderTrust(self._settings.workspace, found, state_folder())
+    def _looked_at_folder(self) -> FolderTrust:
+        settings = self._settings
+        return FolderTrust(settings.workspace, instructions_for(settings), state_folder())
 
     async def close(self) -> None:
         """See `Interaction.close`. Being cancelled does not cut it short."""
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._end())
-        await whole(self._ending)
+        await shielded(self._ending)
 
     async def _end(self) -> None:
         self._closed = True
         self._stream.wait_for_nobody()
         self._wake.set()
-        if self._seat_now is not None:
-            self._seat_now.agent.cancel()
+        if self._session_now is not None:
+            self._session_now.agent.cancel()
         await self._changes.end()
         await self._trial.end()
         if self._driver is not None:
             await asyncio.wait({self._driver})
         try:
-            if self._seat_now is not None:
-                await self._seat_now.close()
+            if self._session_now is not None:
+                await self._session_now.close()
         finally:
             await self._model.close()
             self._audit.close()
@@ -141,13 +143,13 @@ class _Live:
         return self._model.settings
 
     @property
-    def _seat(self) -> Seat:
-        if self._seat_now is None or self._closed:
+    def _session(self) -> OpenSession:
+        if self._session_now is None or self._closed:
             raise ConfigurationError("this interaction is closed")
-        return self._seat_now
+        return self._session_now
 
-    async def _opened(self, wish: Wish) -> Seat:
-        return await open_seat(
+    async def _opened(self, wish: Wish) -> OpenSession:
+        return await opened_session(
             self._settings,
             wish,
             approver=self._approver,
@@ -163,7 +165,7 @@ class _Live:
 
     def submit(self, text: str, *, steering: bool = False) -> int:
         """See `Interaction.submit`. Raises `ConfigurationError` for a prompt that is empty or too large."""
-        steer = self._seat.agent.steer
+        steer = self._session.agent.steer
         prompt = self._prompts.add(text, steer if steering and self._running else None)
         self._queue_changed()
         return prompt.number
@@ -189,11 +191,11 @@ class _Live:
         if back:
             self._queue_changed()
         self._changes.cancel()
-        self._seat.agent.cancel()
+        self._session.agent.cancel()
         return back
 
     def to_background(self) -> bool:
-        moved = self._seat.agent.parts.to_background() is not None
+        moved = self._session.agent.parts.to_background() is not None
         if moved:
             self._tell_situation()
         return moved
@@ -219,38 +221,31 @@ class _Live:
         """Sends one prompt. Between `PromptBegan` and the run nothing is waited for, so a cancel always finds one."""
         self._stream.tell(PromptBegan(number=prompt.number, text=prompt.text))
         self._queue_changed()
-        self._seat.spending.run_began()
+        self._session.spending.run_began()
         self._tell_situation()
         if problem is not None:
             self._stream.tell(n.Warned(message=problem))
         ended = False
         try:
             note, self._note = self._note, ""
-            async with aclosing(self._seat.agent.run(note + prompt.text)) as notices:
+            async with aclosing(self._session.agent.run(note + prompt.text)) as notices:
                 async for notice in notices:
                     self._told(notice)
                     ended = isinstance(notice, n.RunFinished)
                     await self._stream.room()
         except Exception as error:
             if not ended:
-                self._stream.tell(desk.broke(words_of(error)))
+                self._stream.tell(_broke(words_of(error)))
 
     def _told(self, notice: n.Notice) -> None:
-        seat = self._seat_now
-        assert seat is not None
+        session = self._session_now
+        assert session is not None
         if isinstance(notice, n.Steered) and (given := self._prompts.given()) is not None:
             self._stream.tell(PromptBegan(number=given.number, text=given.text, steering=True))
             self._queue_changed()
         self._stream.tell(notice)
-        if isinstance(notice, n.TurnFinished):
-            usage = notice.usage or Usage(estimated=True)
-            seat.spending.add(notice.turn, usage, notice.cost)
-            seat.context_tokens = usage.input_tokens + usage.output_tokens
-            seat.context_estimated = usage.estimated
-        elif isinstance(notice, n.Summarised):
-            seat.context_tokens, seat.context_estimated = notice.after // 4, True
-            if notice.usage is not None:
-                seat.spending.add(0, notice.usage, notice.cost)
+        if isinstance(notice, n.TurnFinished | n.Summarised):
+            session.count(notice)
         if isinstance(notice, n.TurnFinished | n.Summarised | n.CallFinished):
             self._tell_situation()
 
@@ -258,11 +253,11 @@ class _Live:
 
     def situation(self) -> Situation:
         """See `Interaction.situation`. After the close it is the last one."""
-        assert self._seat_now is not None
-        return desk.situation(self._model.shown, self._seat_now, self._sandbox, self._running)
+        assert self._session_now is not None
+        return situation.situation(self._model.shown, self._session_now, self._sandbox, self._running)
 
     def _tell_situation(self) -> None:
-        if self._seat_now is not None and not self._closed:
+        if self._session_now is not None and not self._closed:
             self._stream.tell(self.situation())
 
     def _queue_changed(self) -> None:
@@ -270,7 +265,7 @@ class _Live:
         self._stream.tell(QueueChanged(waiting=self._prompts.shown()))
 
     def _tell_session(self, history: Conversation) -> None:
-        agent = self._seat.agent
+        agent = self._session.agent
         self._stream.tell(SessionOpened(session=agent.session, history=history))
         while agent.parts.news:  # a person need not wait for the first run to learn what was found at the opening
             self._stream.tell(n.Warned(message=agent.parts.news.pop(0)))
@@ -278,7 +273,7 @@ class _Live:
 
     def place(self) -> str:
         """See `asking.Place`."""
-        return self._seat.agent.parts.place()
+        return self._session.agent.parts.place()
 
     def details(self, spec: ToolSpec, arguments: str) -> tuple[str, ...]:
         """See `asking.Place`."""
@@ -288,23 +283,23 @@ class _Live:
 
     async def _alone(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What a change returns; it runs while no prompt does. Raises `ConfigurationError` where one does."""
-        _ = self._seat
+        _ = self._session
         if self._running or self._prompts.any():
             raise ConfigurationError("a run is going: cancel it, or wait for its end")
         return await self._changes.make(change)
 
     async def open_session(self, session: str | None) -> None:
-        if session is not None and session == self._seat.agent.session:
-            self._tell_session(await self._alone(self._seat.history))
+        if session is not None and session == self._session.agent.session:
+            self._tell_session(await self._alone(self._session.history))
             return
         wish = Wish() if session is None else Wish(how="resume", id=session)
         await self._alone(lambda: self._go_to(wish))
 
     async def fork(self, upto: int | None = None) -> str:
-        seat = self._seat
-        if not seat.begun:
+        session = self._session
+        if not session.begun:
             raise ConfigurationError("nothing of this session is stored, so there is nothing to fork")
-        return await self._alone(lambda: self._go_to(Wish(how="fork", id=seat.agent.session, upto=upto)))
+        return await self._alone(lambda: self._go_to(Wish(how="fork", id=session.agent.session, upto=upto)))
 
     async def _go_to(self, wish: Wish) -> str:
         new = await self._opened(wish)
@@ -313,7 +308,7 @@ class _Live:
         except BaseException:
             await new.close()
             raise
-        old, self._seat_now, self._note = self._seat_now, new, ""
+        old, self._session_now, self._note = self._session_now, new, ""
         self._approver.grants.clear()
         self._tell_session(history)
         if old is not None:
@@ -321,41 +316,41 @@ class _Live:
         return new.agent.session
 
     async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        restored, left = await self._alone(lambda: desk.undo(self._settings, self._seat))
+        restored, left = await self._alone(lambda: session_requests.undo(self._settings, self._session))
         if restored:
-            self._note = desk.undo_note(restored)
+            self._note = session_requests.undo_note(restored)
         return restored, left
 
     async def compact(self) -> tuple[int, int]:
         return await self._alone(self._compact)
 
     async def _compact(self) -> tuple[int, int]:
-        problem = await self._model.use(self._seat.agent)
+        problem = await self._model.use(self._session.agent)
         if problem is not None:
             raise ConfigurationError(problem)
-        told = await self._seat.agent.compact()
+        told = await self._session.agent.compact()
         self._told(told)
         if not told.ok:
             raise ConfigurationError("nothing of it can be made smaller")
         return told.before, told.after
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:
-        return await desk.export(self._settings, self._seat, form, path)
+        return await session_requests.export(self._settings, self._session, form, path)
 
     async def doctor(self) -> tuple[str, ...]:
-        return await self._trial.make(desk.doctor_lines)
+        return tuple(report_lines(await self._trial.make(examined)))
 
     # -- models
 
     def set_model(self, model: str) -> None:
-        _ = self._seat
+        _ = self._session
         self._model.choose(model)
         self._tell_situation()
 
     async def _model_problem(self) -> str | None:
         """Why the model that was chosen cannot be asked. A cancel gives it up: it is tried again before the next prompt."""
         try:
-            return await self._changes.make(lambda: self._model.use(self._seat.agent)) if self._model.waits else None
+            return await self._changes.make(lambda: self._model.use(self._session.agent)) if self._model.waits else None
         except ConfigurationError:
             return None
 
@@ -365,20 +360,20 @@ class _Live:
     # -- looking
 
     def tools(self) -> Sequence[tuple[str, str, str]]:
-        return desk.tools(self._seat.agent.parts, self._approver.grants)
+        return situation.tools(self._session.agent.parts, self._approver.grants)
 
     def policy_lines(self) -> tuple[str, ...]:
-        return desk.policy_lines(self._settings, self._seat.agent.parts, self._approver.grants, self._sandbox)
+        return situation.policy_lines(self._settings, self._session.agent.parts, self._approver.grants, self._sandbox)
 
     def sessions(self) -> tuple[SessionRow, ...]:
         """See `Interaction.sessions`. At most 200 of them."""
-        return desk.sessions(self._settings)
+        return session_requests.sessions(self._settings)
 
     def cost_lines(self) -> tuple[str, ...]:
-        return tuple(self._seat.spending.lines())
+        return tuple(self._session.spending.lines())
 
     def settings_shown(self) -> dict[str, Any]:
-        return (self._model.shown).shown()
+        return self._model.shown.shown()
 
     # -- the files of the folder
 
@@ -388,7 +383,7 @@ class _Live:
 
     def trust(self, read: bool) -> None:
         """See `Interaction.trust`. What is given from here on is what was found when this was opened."""
-        agent = self._seat.agent
+        agent = self._session.agent
         if self._trust is None:
             return
         try:
@@ -396,9 +391,26 @@ class _Live:
         except OSError as error:
             words = f"the answer cannot be remembered for another time: {error.strerror or error}"
             self._stream.tell(n.Warned(message=words))
-        agent.send_first(*self._instructions().messages())
-        for line in self._instructions().told():
+        given = self._instructions()
+        agent.send_first(*given.messages())
+        for line in given.told():
             self._stream.tell(n.Warned(message=line))
 
     def _instructions(self) -> Instructions:
-        return self._found if self._trust is not None and self._trust.answer else NO_INSTRUCTIONS
+        return NO_INSTRUCTIONS if self._trust is None else self._trust.given()
+
+
+def _broke(words: str) -> n.RunFinished:
+    """The last notice of a run that ended without one: a fault of ours."""
+    return n.RunFinished(
+        run="",
+        outcome="failed",
+        exit_code=1,
+        message=f"a fault inside Sluice ended the run: {words}",
+        text="",
+        message_id="",
+        turns=0,
+        tool_calls=0,
+        usage=Usage(),
+        saved=False,
+    )

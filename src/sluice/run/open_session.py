@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TypeVar
 
 import msgspec
 
@@ -13,17 +11,21 @@ from sluice.run.agent import Agent
 from sluice.run.instructions import Instructions
 from sluice.run.sessions import spent_in, store_path
 from sluice.run.settings import Settings
+from sluice.run.shielding import in_thread, shielded
 from sluice.run.spending import Spending
 from sluice.run.wiring import open_agent
 from sluice.session.wish import Wish
-from sluice.values.messages import Conversation
+from sluice.values import notices as n
+from sluice.values.messages import Conversation, Usage
 from sluice.values.ports import Approver, Transport
 
-T = TypeVar("T")
 
+class OpenSession:
+    """An agent that is open, in its session. `spending` counts what the session has used.
 
-class Seat:
-    """An agent that is open. `spending` counts what its session has used."""
+    `context_tokens` is how much of the window the conversation fills, `None` before the first reply; `context_estimated`
+    says whether that is our estimate.
+    """
 
     def __init__(self, agent: Agent, spending: Spending, stack: AsyncExitStack) -> None:
         self.agent = agent
@@ -40,16 +42,28 @@ class Seat:
         """Whether its session can be found in the store."""
         return bool(self.agent.session and self.agent.messages)
 
+    def count(self, notice: n.TurnFinished | n.Summarised) -> None:
+        """Takes up what a reply or a summary used, and how full the context is since."""
+        if isinstance(notice, n.TurnFinished):
+            usage = notice.usage or Usage(estimated=True)
+            self.spending.add(notice.turn, usage, notice.cost)
+            self.context_tokens = usage.input_tokens + usage.output_tokens
+            self.context_estimated = usage.estimated
+            return
+        self.context_tokens, self.context_estimated = notice.after // 4, True
+        if notice.usage is not None:
+            self.spending.add(0, notice.usage, notice.cost)
+
     async def history(self) -> Conversation:
         """What is stored of its session, oldest first."""
         return await self.agent.parts.store.history()
 
     async def close(self) -> None:
         """Ends what runs, and lets the session go. Being cancelled does not cut it short."""
-        await whole(self._stack.aclose())
+        await shielded(self._stack.aclose())
 
 
-async def open_seat(
+async def opened_session(
     settings: Settings,
     wish: Wish,
     *,
@@ -57,7 +71,7 @@ async def open_seat(
     transport: Transport,
     instructions: Instructions,
     in_front_changed: Callable[[], None],
-) -> Seat:
+) -> OpenSession:
     """Opens the session that is wished for. Raises `ConfigurationError`, and leaves nothing open then."""
     settings = msgspec.structs.replace(settings, session=wish)
     async with AsyncExitStack() as stack:
@@ -74,24 +88,4 @@ async def open_seat(
         before = []
         if agent.messages and store_path(settings) is not None:
             before = await in_thread(lambda: spent_in(settings, agent.session))
-        return Seat(agent, Spending(before), stack.pop_all())
-
-
-async def whole(work: Awaitable[T]) -> T:
-    """The result of work that is not to be cut short: a cancellation waits for its end, and is raised then."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # seen; the cancellation goes first
-        raise cancelled
-    return task.result()
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, which may block; it runs beside the loop, and to its end also if this is cancelled."""
-    return await whole(asyncio.to_thread(work))
+        return OpenSession(agent, Spending(before), stack.pop_all())

@@ -1,0 +1,78 @@
+"""What a person asks of stored sessions while one is open: the list of them, an undo, an export."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from sluice.errors import ConfigurationError
+from sluice.run.interaction import SessionRow
+from sluice.run.open_session import OpenSession
+from sluice.run.sessions import exported, listed, store_path, undone
+from sluice.run.settings import Settings
+from sluice.run.shielding import in_thread
+from sluice.run.wiring import state_folder
+
+MOST_SESSIONS = 200  # in one list
+_NAMED = 20  # files in the note about an undo
+_NOT_STORED = "nothing of this session is stored yet"
+
+
+def sessions(settings: Settings) -> tuple[SessionRow, ...]:
+    """The sessions of this workspace, the one used last first. Raises `StoreError`."""
+    return tuple(
+        SessionRow(
+            session=one.id,
+            title=one.title,
+            used=one.last_run_at,
+            messages=one.messages,
+            held=one.held_by is not None and one.held_by != os.getpid(),
+        )
+        for one in listed(settings, False, MOST_SESSIONS)
+    )
+
+
+async def undo(settings: Settings, session: OpenSession) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Takes back the last changing run of the session: files restored, and a line for each that was not touched."""
+    if store_path(settings) is None or not session.begun:
+        return (), ()
+    restored, left = await in_thread(lambda: undone(settings, session.agent.session, state_folder()))
+    return tuple(step.path for step in restored), tuple(f"{step.path}: {step.refusal}" for step in left)
+
+
+def undo_note(restored: tuple[str, ...]) -> str:
+    """What the model is told with the next prompt: what it believes of these files is not so any more."""
+    names = ", ".join(restored[:_NAMED])
+    more = f" and {len(restored) - _NAMED} more" if len(restored) > _NAMED else ""
+    return (
+        "[Added by Sluice: the user took back what was done to these files, and they hold again what they held before: "
+        f"{names}{more}. Read them before you change them.]\n\n"
+    )
+
+
+async def export(settings: Settings, session: OpenSession, form: Literal["json", "md"], path: str) -> str:
+    """Writes the session to a new file, which only the user can read; returns its absolute path."""
+    if store_path(settings) is None or not session.begun:
+        raise ConfigurationError(_NOT_STORED)
+    id = session.agent.session
+
+    def write() -> str:
+        try:
+            target = Path.cwd() / Path(path).expanduser()
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigurationError(f"{path!r} cannot be made: {reason}") from None
+        try:
+            with open(fd, "wb") as file:
+                for piece in exported(settings, id, form):
+                    file.write(piece)
+        except BaseException as error:
+            target.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise ConfigurationError(f"{str(target)!r} cannot be written: {error.strerror or error}") from None
+            raise
+        return str(target)
+
+    return await in_thread(write)
