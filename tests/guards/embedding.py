@@ -20,11 +20,13 @@ R, U = "src/sluice/run/", "src/sluice/ui/"
 # name: (file, what is there, what takes its place). Where two guards hold the same thing only one of them is here.
 GUARDS = {
     "key file: others": (R + "api_key.py", "found.st_mode & 0o077", "False"),
-    "key file: workspace": (R + "api_key.py", "    if inside:", "    if False:"),
+    "key file: workspace": (R + "api_key.py", "    if _lies_in(path, workspace):", "    if False:"),
     "key file: no file": (R + "api_key.py", "if not stat.S_ISREG(found.st_mode):", "if False:"),
     "key file: pipes": (R + "api_key.py", "os.O_RDONLY | os.O_NONBLOCK", "os.O_RDONLY"),
-    "key file: link out": (R + "api_key.py", "Path(os.path.realpath(path)).is", "Path(path).is"),
+    "key file: link out": (R + "api_key.py", "Path(os.path.realpath(os.path.expanduser(path))).is", "Path(path).is"),
     "key command: relative": (R + "api_key.py", "return path if os.path.isabs(path) else None", "return path"),
+    "key command: workspace": (R + "api_key.py", "if program is None or _lies_in(program, workspace):", "if program is None:"),
+    "key command: PATH in the workspace": (R + "api_key.py", "if workspace is None or not _lies_in(folder, workspace)]", "if True]"),
     "key command: relative PATH": (R + "api_key.py", 'if os.path.isabs(folder)]', "if folder]"),
     "key command: exit code": (R + "api_key.py", "if ended.exit_code != 0:", "if False:"),
     "key command: size": (R + "api_key.py", "return len(printed) > MAX_KEY_BYTES", "return False"),

@@ -69,7 +69,8 @@ class TerminalApprover:
             question = self.question(spec, arguments, reason, _columns(fd)).encode("utf-8", "backslashreplace")
             above, newline, last = question.rpartition(b"\n")
             await _write(fd, above)
-            _drop_typed(fd)  # also what was typed while a long question was being shown
+            # After all but the last line: what is typed while a long question is being shown is no answer to it.
+            _drop_typed(fd)
             await _write(fd, newline + last)
             return answer(await _line(fd))
         except OSError:
