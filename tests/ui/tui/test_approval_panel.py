@@ -72,7 +72,7 @@ def test_one_key_answers(key: str, allowed: str) -> None:
         text = screen(app)
         for words in (
             "bash",
-            "execution?",
+            "(execution)?",
             "make all",
             "not_approved",
             "/project",
