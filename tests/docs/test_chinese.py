@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CHINESE = ROOT / "docs" / "zh"
-PAIRS = [(ROOT / "docs" / page.relative_to(CHINESE), page) for page in sorted(CHINESE.rglob("*.md"))]
+PAIRS = [
+    (ROOT / "README.md", ROOT / "README.zh.md"),
+    *((ROOT / "docs" / page.relative_to(CHINESE), page) for page in sorted(CHINESE.rglob("*.md"))),
+]
 WANTED = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "pipeline").glob("*.md"))]
 
 
