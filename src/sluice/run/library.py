@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from sluice.errors import ConfigurationError, InternalError
+from sluice.errors import ConfigurationError
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.policy.rules import Policy, Rules
 from sluice.run.agent import Agent as Loop
@@ -27,6 +27,7 @@ from sluice.run.own_tools import OwnTool
 from sluice.run.sessions import IN_MEMORY
 from sluice.run.settings import Settings
 from sluice.run.steering import SteeringTicket
+from sluice.run.sync import last_notice
 from sluice.run.wiring import make_policy, open_agent
 from sluice.session.memory import MemoryStore
 from sluice.session.wish import Wish
@@ -230,12 +231,7 @@ class Agent:
 
         async def once() -> RunFinished:
             async with self, aclosing(self.run(prompt, images=images)) as notices:
-                async for notice in notices:
-                    if watch is not None:
-                        watch(notice)
-                    if isinstance(notice, RunFinished):
-                        return notice
-            raise InternalError("the run ended without its last notice")
+                return await last_notice(notices, watch)
 
         work = once()
         try:

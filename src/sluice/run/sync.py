@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
 from sluice.errors import InternalError
@@ -32,11 +32,16 @@ def run_once(
             open_agent(settings, hooks=hooks, approver=approver) as agent,
             aclosing(agent.run(prompt)) as notices,
         ):
-            async for notice in notices:
-                if watch is not None:
-                    watch(notice)
-                if isinstance(notice, RunFinished):
-                    return notice
-        raise InternalError("the run ended without its last notice")
+            return await last_notice(notices, watch)
 
     return asyncio.run(run())
+
+
+async def last_notice(notices: AsyncIterator[Notice], watch: Callable[[Notice], None] | None) -> RunFinished:
+    """The end of a run whose notices these are; `watch` sees every one in order, and what it raises goes through."""
+    async for notice in notices:
+        if watch is not None:
+            watch(notice)
+        if isinstance(notice, RunFinished):
+            return notice
+    raise InternalError("the run ended without its last notice")

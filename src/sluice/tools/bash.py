@@ -17,10 +17,11 @@ import msgspec
 from sluice.limits import Limits
 from sluice.tools.jobs import Job, TooManyJobsError
 from sluice.tools.output import Bounded, HeadTail, clipped
-from sluice.tools.process import Ended, Reader, environment, run_command
+from sluice.tools.process import Ended, Reader
 from sluice.tools.registry import Tool, ToolContext
 from sluice.tools.sandbox import HOW_TO_ALLOW, Ran, SandboxError
 from sluice.tools.tree_watch import excess_error
+from sluice.tools.workspace_command import run_in_workspace
 from sluice.values.calls import Risk
 from sluice.values.ports import Cancel
 from sluice.values.results import Blocked, ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
@@ -90,7 +91,7 @@ async def _in_front(arguments: BashArguments, argv: Sequence[str], context: Tool
     )
 
     async def begin(output: Reader, cancel: Cancel) -> Ran:
-        return await _run(argv, context, _JOB_SECONDS, output, cancel)
+        return await run_in_workspace(argv, context, seconds=_JOB_SECONDS, output=output, cancel=cancel)
 
     try:
         ran = await context.jobs.wait_for(arguments.command, begin, collector.feed, seconds, context.cancel)
@@ -108,7 +109,7 @@ async def _in_background(arguments: BashArguments, argv: Sequence[str], context:
         return _no_sandbox(HOW_TO_ALLOW)
 
     async def begin(output: Reader, cancel: Cancel) -> Ran:
-        return await _run(argv, context, seconds, output, cancel)
+        return await run_in_workspace(argv, context, seconds=seconds, output=output, cancel=cancel)
 
     try:
         job = await context.jobs.start(arguments.command, begin, _JOB_WAIT_SECONDS)
@@ -133,36 +134,6 @@ def _moved(job: Job, shown: Bounded) -> ToolResult:
     return ToolResult(
         ok=True, status="ok", tool=NAME, content=f"{text}\n{told}", truncated=shown.truncated, facts=facts
     )
-
-
-async def _run(argv: Sequence[str], context: ToolContext, seconds: float, output: Reader, cancel: Cancel) -> Ran:
-    limits = context.limits
-    folder = context.workspace.open_directory()
-    try:
-        if context.sandbox is not None:
-            return await context.sandbox.run(
-                argv,
-                folder=folder,
-                env=environment(),
-                timeout=seconds,
-                output=output,
-                cancel=cancel,
-                max_output_bytes=limits.max_command_output_bytes,
-                drain_seconds=limits.command_drain_seconds,
-            )
-        ended = await run_command(
-            argv,
-            cwd=folder,
-            env=environment(),
-            timeout=seconds,
-            output=output,
-            cancel=cancel,
-            max_output_bytes=limits.max_command_output_bytes,
-            drain_seconds=limits.command_drain_seconds,
-        )
-        return Ran(ended)
-    finally:
-        os.close(folder)
 
 
 TOOL = Tool(

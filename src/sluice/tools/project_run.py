@@ -13,11 +13,12 @@ import msgspec
 
 from sluice.limits import Limits
 from sluice.tools.output import Bounded, HeadTail, clipped
-from sluice.tools.process import Ended, environment, run_command
+from sluice.tools.process import Ended
 from sluice.tools.project import Command, Plan, ProjectProblem
 from sluice.tools.registry import Tool, ToolContext
-from sluice.tools.sandbox import HOW_TO_ALLOW, Ran, SandboxError
+from sluice.tools.sandbox import HOW_TO_ALLOW, SandboxError
 from sluice.tools.tree_watch import excess_error
+from sluice.tools.workspace_command import run_in_workspace
 from sluice.values.results import Blocked, ErrorInfo, FailureClass, ResultStatus, ToolResult, failed
 
 END_SECONDS = 5.0  # beyond the longest timeout: for ending the tree and answering
@@ -110,7 +111,8 @@ async def _run(
         for command in plan.commands:
             if len(plan.commands) > 1:
                 collector.feed(f"$ {shown_command(command)}\n".encode())
-            ran = await _run_one(command, context, max(end - clock(), 0.01), take)
+            left = max(end - clock(), 0.01)
+            ran = await run_in_workspace(command, context, seconds=left, output=take, cancel=context.cancel)
             ended = ran.ended
             planted.extend(ran.planted)
             if ended.exit_code != 0 or ended.timed_out or ended.overflowed:
@@ -118,36 +120,6 @@ async def _run(
         return Finished(ended, command, collector.finish(), seconds, tuple(dict.fromkeys(planted)))
     finally:
         collector.close()
-
-
-async def _run_one(command: Command, context: ToolContext, seconds: float, take: Callable[[bytes], None]) -> Ran:
-    limits = context.limits
-    folder = context.workspace.open_directory()
-    try:
-        if context.sandbox is not None:
-            return await context.sandbox.run(
-                command,
-                folder=folder,
-                env=environment(),
-                timeout=seconds,
-                output=take,
-                cancel=context.cancel,
-                max_output_bytes=limits.max_command_output_bytes,
-                drain_seconds=limits.command_drain_seconds,
-            )
-        ended = await run_command(
-            command,
-            cwd=folder,
-            env=environment(),
-            timeout=seconds,
-            output=take,
-            cancel=context.cancel,
-            max_output_bytes=limits.max_command_output_bytes,
-            drain_seconds=limits.command_drain_seconds,
-        )
-        return Ran(ended)
-    finally:
-        os.close(folder)
 
 
 def shown_command(command: Command) -> str:
