@@ -23,6 +23,7 @@ check: $(VENV)/dev.stamp
 
 # The documentation, into build/site. Its drawings need Graphviz.
 docs: $(VENV)/dev.stamp
+	@command -v dot > /dev/null || { echo "make docs: the drawings need Graphviz: apt-get install graphviz"; exit 1; }
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/dev.stamp

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -22,6 +23,28 @@ SHARED = Path(os.environ.get("SLUICE_SHARED", ROOT.parent / "shared"))
 
 settings.register_profile("sluice", deadline=None)  # a busy machine is slow, which is no fault
 settings.load_profile("sluice")
+
+
+def pytest_configure() -> None:
+    """A signal that our starter had ignored (`&`, `nohup`) stays without effect on us, but not on what tests start.
+
+    A program inherits that a signal is ignored, and rightly keeps to it; a handler it does not inherit.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+            signal.signal(number, lambda _number, _frame: None)
+
+
+@pytest.fixture(scope="session")
+def pseudo_terminals() -> None:
+    """Skips, loudly, where the system gives no pseudo-terminal (a container without devpts)."""
+    try:
+        ours, its = os.openpty()
+        os.ttyname(its)
+    except OSError as error:
+        pytest.skip(f"NOT CHECKED: this machine gives no pseudo-terminal ({error.strerror}); nothing was asked on one")
+    os.close(ours)
+    os.close(its)
 
 
 @pytest.fixture(autouse=True)

@@ -51,6 +51,7 @@ def _on_a_terminal(folder: Path, fixture: Path, typed: bytes, *more: str) -> tup
     return os.waitstatus_to_exitcode(status), seen.decode("utf-8", "replace")
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_yes_lets_it_run(tmp_path: Path) -> None:
     code, seen = _on_a_terminal(tmp_path, _fixture(tmp_path, path="new.txt", content="he\x1b[2Jllo\n"), b"y\n")
     assert code == 0, seen
@@ -60,6 +61,7 @@ def test_yes_lets_it_run(tmp_path: Path) -> None:
     assert "All done." in seen
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 @pytest.mark.parametrize("typed", [b"n\n", b"\x04", b"not this one\n", b"\xff\n"])
 def test_anything_else_does_not(tmp_path: Path, typed: bytes) -> None:
     _code, seen = _on_a_terminal(tmp_path, _fixture(tmp_path, path="new.txt", content="x"), typed)
@@ -67,12 +69,14 @@ def test_anything_else_does_not(tmp_path: Path, typed: bytes) -> None:
     assert not (tmp_path / "new.txt").exists()
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_ctrl_c_at_the_question_ends_the_run(tmp_path: Path) -> None:
     code, seen = _on_a_terminal(tmp_path, _fixture(tmp_path, path="new.txt", content="x"), b"\x03")
     assert code == 130, seen
     assert not (tmp_path / "new.txt").exists()
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_a_command_that_only_reads_is_not_asked_about_and_others_are(tmp_path: Path) -> None:
     code, seen = _on_a_terminal(tmp_path, _fixture(tmp_path, "bash_execute_safe", command="ls"), b"n\n")
     assert code == 0, seen

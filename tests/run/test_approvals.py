@@ -67,6 +67,7 @@ def asked(typed: bytes, *, before: bytes = b"") -> tuple[tuple[bool, str], bytes
     return asyncio.run(go())
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 @pytest.mark.parametrize(
     ("typed", "result"),
     [
@@ -86,10 +87,12 @@ def test_only_a_plain_yes_is_one(typed: bytes, result: tuple[bool, str]) -> None
     assert b"make" in seen
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_what_was_typed_before_the_question_is_no_answer() -> None:
     assert asked(b"n\n", before=b"y\n")[0] == (False, "")
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_what_is_typed_while_a_long_question_is_being_shown_is_no_answer() -> None:
     async def go() -> tuple[bool, str]:
         master, slave = os.openpty()
@@ -116,6 +119,7 @@ def test_nobody_there_is_a_no(tmp_path: Path) -> None:
     assert not has_terminal(str(tmp_path / "file"))
 
 
+@pytest.mark.usefixtures("pseudo_terminals")
 def test_being_cancelled_asks_no_more_and_leaves_nothing() -> None:
     async def go() -> None:
         master, slave = os.openpty()

@@ -26,6 +26,7 @@ def work(bench: Any) -> Any:
     (bench.root / "two.txt").write_bytes(b"2")
     (bench.root / "run.sh").write_bytes(b"#!")
     (bench.root / "run.sh").chmod(0o751)
+    (bench.root / "ok.txt").chmod(0o644)  # whatever the umask
     return bench
 
 

@@ -151,15 +151,18 @@ TOOLS: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("prepare", "command"), [a[1:] for a in ATTACKS], ids=[a[0] for a in ATTACKS])
 def test_no_program_of_a_hostile_repository_is_run(
-    bench: Any, tmp_path: Path, prepare: Attack, command: tuple[str, ...]
+    bench: Any, tmp_path: Path, prepare: Attack, command: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
+    at_a_terminal = command[0] in ("--paginate", "--terminal")
+    if at_a_terminal:
+        request.getfixturevalue("pseudo_terminals")
     make_repository(bench.root)
     evil = Evil(tmp_path / "evil")
-    (bench.root / "f.txt").write_text("one\ntwo\n")
+    (bench.root / "f.txt").write_text("two\n")  # as long as before: git must read it, through its filter, to know
     prepare(bench.root, evil)
     evil.ran()
     touch(bench.root / "f.txt")
-    if command[0] in ("--paginate", "--terminal"):
+    if at_a_terminal:
         git_at_a_terminal(bench.root, *(word for word in command if word != "--terminal"))
     else:
         plain_git(bench.root, *command, check=False, said=b"protocol=https\nhost=x\n\n")

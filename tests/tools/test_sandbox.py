@@ -262,6 +262,16 @@ ESCAPES = {
 }
 
 
+PAUSE = "read -t 0.01 <> <(:)"
+
+
+def until_asleep(many: int) -> str:
+    """Words of bash that wait until so many sleepers are seen from where they run. Needs no `pgrep`."""
+    words = "{ IFS= read -rd '' a; IFS= read -rd '' b; } 2>/dev/null <$f"
+    count = f'for f in /proc/[0-9]*/cmdline; do {words}; [ "$a $b" = "sleep {NAP}" ] && let n+=1; done'
+    return f"n=0; until {count}; [ $n -ge {many} ]; do n=0; {PAUSE}; done"
+
+
 def sleepers() -> set[int]:
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -285,8 +295,7 @@ def test_nothing_of_a_tree_lives_on(kind: str, how: str, end: str, make: Callabl
         during.update(sleepers() - before)
         (box.root / "seen").touch()
 
-    pause = "read -t 0.01 <> <(:)"
-    wait = f"while ! pgrep -f '^sleep {NAP}' >/dev/null; do {pause}; done; echo up; until [ -e seen ]; do {pause}; done"
+    wait = f"{until_asleep(1)}; echo up; until [ -e seen ]; do {PAUSE}; done"
     ran, _ = box(
         f"{ESCAPES[how].replace('NAP', NAP)} {wait}" + ("; sleep 1000" if end == "timeout" else ""),
         output=reader,
@@ -339,7 +348,7 @@ def test_nothing_outlives_our_own_sigkill(kind: str, make: Callable[..., Box], w
         host = await asyncio.create_subprocess_exec(
             sys.executable, "-c", HOST, str(work), kind,
             f"env -i setsid sleep {NAP} & nohup sleep {NAP} >/dev/null 2>&1 & "
-            f"while [ $(pgrep -fc '^sleep {NAP}') -lt 2 ]; do read -t 0.01 <> <(:); done; echo up; wait",
+            f"{until_asleep(2)}; echo up; wait",
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert host.stdout is not None

@@ -15,6 +15,7 @@ from sluice.errors import ArgumentsError
 MAX_DEPTH = 128
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _TAIL = 64
+_LOOSE_COMMA = "a comma with nothing after it"
 
 # Possessive, so that a long string costs no memory for backtracking.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
@@ -43,14 +44,23 @@ def parse_arguments(text: str) -> dict[str, Any]:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        reason = (error.msg[:1].lower() + error.msg[1:]).removesuffix(" at").rstrip(": ")
-        raise ArgumentsError(reason, error.pos, text[-_TAIL:]) from None
+        raise ArgumentsError(*_reason_and_place(text, error), text[-_TAIL:]) from None
     except _Refused as error:
         raise ArgumentsError(error.reason, _position(text, error), text[-_TAIL:]) from None
     if not isinstance(value, dict):
         raise ArgumentsError("the top level is no object", 0, text[-_TAIL:])
     _check_escapes(text, value)
     return value
+
+
+def _reason_and_place(text: str, error: json.JSONDecodeError) -> tuple[str, int]:
+    """What is wrong and where, in the same words whatever version of Python parsed."""
+    if error.msg.startswith("Illegal trailing comma"):  # Python 3.13 and later
+        return _LOOSE_COMMA, error.pos
+    before = text[: error.pos].rstrip(" \t\r\n")
+    if before.endswith(",") and text[error.pos : error.pos + 1] in ("}", "]"):
+        return _LOOSE_COMMA, len(before) - 1
+    return (error.msg[:1].lower() + error.msg[1:]).removesuffix(" at").rstrip(": "), error.pos
 
 
 def is_unfinished(text: str) -> bool:
