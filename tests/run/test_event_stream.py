@@ -58,6 +58,7 @@ def test_nobody_is_waited_for_once_it_ends() -> None:
             stream.tell(piece(number))
         waits = asyncio.ensure_future(stream.room())
         await asyncio.sleep(0)
+        assert not waits.done()
         stream.wait_for_nobody()
         await waits
         await stream.room()

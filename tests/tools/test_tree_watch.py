@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
 import time
@@ -178,11 +179,15 @@ def test_a_look_that_breaks_is_not_the_last(bench: Any, monkeypatch: pytest.Monk
     assert len(told) == 1
 
 
-def test_the_watch_leaves_no_timer(bench: Any) -> None:
+def test_the_watch_leaves_no_timer(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
+        looked = asyncio.Event()
+        monkeypatch.setattr(tree_watch, "measure", lambda trees: looked.set())
         watch = TreeWatch(10**9, 10**6)
         watch.enter(os.getpid(), lambda excess: None)
-        await asyncio.sleep(0.25)
+        async with asyncio.timeout(20):
+            await looked.wait()
+        assert watch._timer is not None
         watch.leave(os.getpid())
         watch.leave(os.getpid())
         assert watch._timer is None
@@ -211,14 +216,26 @@ def test_programs_of_our_own_tools_are_watched_as_well(bench: Any) -> None:
 
 
 def test_looks_do_not_multiply(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is a whole interval behind the one before it, however many commands come and go in between."""
     looks: list[float] = []
-    monkeypatch.setattr(tree_watch, "measure", lambda trees: looks.append(time.monotonic()))
 
     async def main() -> None:
+        enough = asyncio.Event()
         watch = TreeWatch(10**9, 10**6)
+
+        def look(trees: Any) -> None:
+            looks.append(time.monotonic())
+            for root in (1, 2):
+                watch.enter(root, lambda excess: None)
+                watch.leave(root)
+            if len(looks) == 5:
+                enough.set()
+
+        monkeypatch.setattr(tree_watch, "measure", look)
         watch.enter(os.getpid(), lambda excess: None)
-        await asyncio.sleep(0.65)
+        async with asyncio.timeout(20):
+            await enough.wait()
         watch.leave(os.getpid())
 
     asyncio.run(main())
-    assert len(looks) <= 6
+    assert all(later - earlier > 0.09 for earlier, later in itertools.pairwise(looks))

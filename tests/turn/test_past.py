@@ -123,7 +123,9 @@ def test_results_of_an_older_session_are_not_guessed() -> None:
 
 
 def test_a_result_without_its_call_is_passed_over() -> None:
-    counted(ToolMessage("x", "look", "orphan"), *turn(fine()), ToolMessage("y", "look", "orphan"))
+    orphans = ToolMessage("x", "look", "orphan"), ToolMessage("y", "look", "orphan")
+    found = counted(orphans[0], *turn(fine()), orphans[1], *turn(fine()), *turn(fine()))
+    assert found.loops.turn_over([LOOK]) == counted(*turn(fine()) * 3).loops.turn_over([LOOK])
 
 
 def test_the_number_of_a_spilled_output_is_no_part_of_it() -> None:

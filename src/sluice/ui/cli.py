@@ -28,7 +28,7 @@ from sluice.ui.options import SluiceGroup, UnreadError, run_options
 from sluice.ui.output_schema import schema
 from sluice.ui.sessions import sessions
 from sluice.ui.streams import decode, replay_server
-from sluice.ui.terminal import has_terminal, run_terminal
+from sluice.ui.terminal import can_show_face, run_terminal
 
 
 @click.group(
@@ -56,7 +56,7 @@ def sluice(
             raise click.UsageError(f"{flag} goes with no command, and {ctx.invoked_subcommand} is one.")
         return 0
     settings = with_session(invocation.load().settings, wishes)
-    if execute is None and not images and "output" not in invocation.flags and not settings.dry_run and has_terminal():
+    if execute is None and not images and "output" not in invocation.flags and not settings.dry_run and can_show_face():
         return run_terminal(settings, invocation.debug)
     prompt = illustrated(prompt_of(execute, flags.get("output") is not None), images, settings)
     return show_request(settings, prompt) if settings.dry_run else run_and_show(settings, prompt, invocation.debug)

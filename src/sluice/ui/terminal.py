@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluice.run.settings import Settings
 
 
-def has_terminal() -> bool:
+def can_show_face() -> bool:
     """Whether a face can be shown: all three standard streams are a terminal, and one that can move its cursor."""
     streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
