@@ -8,18 +8,16 @@ Works on a copy of the tree, so nothing here changes. Ends with 1 if a guard cou
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from removal import Guard, main
+
 TOOLS = "src/sluice/tools/"
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place, tests to run)
-GUARDS = {
+_TABLE = {
     "no network": (TOOLS + "bubblewrap.py", '*(("--unshare-net",) if network == "none" else ()),', "", "listening_port"),
     "no network but a door": (TOOLS + "bubblewrap.py", '*(("--unshare-net",) if network == "door" else ()),', "", "nothing_directly"),
     "listed hosts": (TOOLS + "host_proxy.py", "if not any(host.covers(request.name, request.port) for host in self._hosts):", "if False:", "another_is_not"),
@@ -71,7 +69,14 @@ GUARDS = {
     "places for a moved command": (TOOLS + "jobs.py", "if running and not self._full() else None", "if running else None", "nothing_is_moved"),
     "bound of a job's output": (TOOLS + "jobs.py", "del self._kept[: -self._max_output_bytes]", "pass", "lost_is_told"),
 }  # fmt: skip
-
+TESTS = [
+    f"tests/tools/test_{name}.py"
+    for name in ("sandbox", "jobs", "allowed_hosts", "proxy_request", "host_proxy", "tree_watch", "sandbox_escapes")
+]
+GUARDS = {
+    name: Guard(file, text, without, TESTS, select, every=True)
+    for name, (file, text, without, select) in _TABLE.items()
+}
 
 NAP = str(1_900_000 + os.getpid())
 
@@ -86,48 +91,5 @@ def _end_sleepers() -> None:
             continue
 
 
-def main() -> int:
-    """Prints one line a guard."""
-    unnoticed = []
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "bench", "demo", "__pycache__"))
-        for name, (file, old, new, tests) in GUARDS.items():
-            if sys.argv[1:] and name not in sys.argv[1:]:
-                continue
-            path = copy / file
-            text = path.read_text("utf-8")
-            if text.count(old) < 1:
-                raise SystemExit(f"{name}: {file} does not hold {old!r}")
-            path.write_text(text.replace(old, new), "utf-8")
-            try:
-                words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--rootdir", str(copy)]
-                words += [
-                    f"--basetemp={folder}/base",
-                    "-k",
-                    tests,
-                    "tests/tools/test_sandbox.py",
-                    "tests/tools/test_jobs.py",
-                    *(
-                        f"tests/tools/test_{name}.py"
-                        for name in ("allowed_hosts", "proxy_request", "host_proxy", "tree_watch", "sandbox_escapes")
-                    ),
-                ]
-                done = subprocess.run(
-                    words,
-                    cwd=copy,
-                    env={**os.environ, "PYTHONPATH": str(copy / "src"), "NAP_SECONDS": NAP},
-                    capture_output=True,
-                    check=False,
-                )
-            finally:
-                path.write_text(text, "utf-8")
-                _end_sleepers()
-            print(f"{'red' if done.returncode == 1 else 'UNNOTICED':<10} {name}", flush=True)
-            if done.returncode != 1:
-                unnoticed.append(name)
-    return 1 if unnoticed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(GUARDS, environment={"NAP_SECONDS": NAP}, after=_end_sleepers))

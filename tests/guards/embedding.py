@@ -7,18 +7,14 @@ Works on a copy of the tree, so nothing here changes. Ends with 1 if a guard cou
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from removal import Guard, main
+
 R, U = "src/sluice/run/", "src/sluice/ui/"
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place). Where two guards hold the same thing only one of them is here.
-GUARDS = {
+_TABLE = {
     "key file: others": (R + "api_key.py", "found.st_mode & 0o077", "False"),
     "key file: workspace": (R + "api_key.py", "    if _lies_in(path, workspace):", "    if False:"),
     "key file: no file": (R + "api_key.py", "if not stat.S_ISREG(found.st_mode):", "if False:"),
@@ -63,7 +59,6 @@ GUARDS = {
     "manual: escapes": (U + "manual.py", 'text.replace("\\\\", r"\\e").', "text."),
     "usage in one line": (U + "cli.py", 'words = " ".join(error.format_message().split())', "words = error.format_message()"),
 }  # fmt: skip
-NOTHING = (R + "api_key.py", "COMMAND_SECONDS = 30.0", "COMMAND_SECONDS = 31.0")
 TESTS = [
     "tests/run/test_api_key.py",
     "tests/run/test_config.py",
@@ -76,58 +71,7 @@ TESTS = [
     "tests/ui/test_manual.py",
 ]
 
-
-def _removed(tree: Path, name: str) -> str:
-    """`red`, `GREEN` (unnoticed) or `GONE` (the guard is not where it was)."""
-    file, old, new = GUARDS.get(name, NOTHING)
-    path = tree / file
-    source = path.read_text("utf-8")
-    if old not in source:
-        return "GONE"
-    path.write_text(source.replace(old, new, 1), "utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(tree / "src"),
-        "SLUICE_SHARED": os.environ.get("SLUICE_SHARED", str(ROOT.parent / "shared")),
-    }
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "--timeout=20",
-        f"--basetemp={tree.parent / 'tmp'}",
-        *TESTS,
-    ]
-    try:
-        done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=300)
-    finally:
-        path.write_text(source, "utf-8")
-    return "GREEN" if done.returncode == 0 else "red"
-
-
-def main(wanted: list[str]) -> int:
-    """Prints each guard and what removing it did."""
-    unnoticed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(
-            ROOT,
-            tree,
-            ignore=shutil.ignore_patterns(".git", ".venv*", "build", "__pycache__", ".hypothesis", ".*_cache"),
-        )
-        if _removed(tree, "nothing") != "GREEN":
-            print("the tests are red although no guard was removed")
-            return 2
-        for name in wanted or GUARDS:
-            came = _removed(tree, name)
-            unnoticed += came != "red"
-            print(f"{came:5}  {name}", flush=True)
-    return 1 if unnoticed else 0
-
+GUARDS = {name: Guard(*row, TESTS) for name, row in _TABLE.items()}
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(GUARDS))

@@ -7,18 +7,14 @@ Works on a copy of the tree, so nothing here changes. Ends with 1 if a guard cou
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from removal import Guard, main
+
 P, R = "src/sluice/policy/", "src/sluice/run/"
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place). Where two guards hold the same thing only one of them is here.
-GUARDS = {
+_TABLE = {
     "parse errors": (P + "command_words.py", "if root is None or root.has_error:", "if root is None:"),
     "length": (P + "command_words.py", "if len(text) > MAX_CHARACTERS:", "if False:"),
     "count of programs": (P + "command_words.py", "len(self._reading.programs) > MAX_PROGRAMS", "False"),
@@ -66,51 +62,7 @@ TESTS = [
     "tests/run/test_wiring.py",
 ]
 
-
-def _removed(tree: Path, name: str) -> str:
-    """`red`, `GREEN` (unnoticed) or `GONE` (the guard is not where it was)."""
-    file, old, new = GUARDS[name]
-    path = tree / file
-    source = path.read_text("utf-8")
-    if old not in source:
-        return "GONE"
-    path.write_text(source.replace(old, new, 1), "utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(tree / "src"),
-        "SLUICE_SHARED": os.environ.get("SLUICE_SHARED", str(ROOT.parent / "shared")),
-    }
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "--timeout=20",
-        f"--basetemp={tree / 'tmp'}",
-        *TESTS,
-    ]
-    try:
-        done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, timeout=300)
-    finally:
-        path.write_text(source, "utf-8")
-    return "GREEN" if done.returncode == 0 else "red"
-
-
-def main(wanted: list[str]) -> int:
-    """Prints each guard and what removing it did."""
-    unnoticed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
-        for name in wanted or GUARDS:
-            came = _removed(tree, name)
-            unnoticed += came != "red"
-            print(f"{came:5}  {name}", flush=True)
-    return 1 if unnoticed else 0
-
+GUARDS = {name: Guard(*row, TESTS) for name, row in _TABLE.items()}
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(GUARDS))
