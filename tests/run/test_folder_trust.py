@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from interaction_desk import at_desk, run
+from interaction_face import open_face, run
 from run_world import FakeTransport, text
 
 from sluice.limits import Limits
@@ -78,23 +78,23 @@ def test_a_link_or_a_pipe_in_place_of_the_memory_asks_again(folder: Path, tmp_pa
 def test_the_model_gets_the_files_once_a_person_says_so(folder: Path, tmp_path: Path) -> None:
     async def work() -> None:
         transport = FakeTransport([text("one"), text("two"), text("three")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            (file,) = desk.interaction.unknown_files()
+        async with open_face(tmp_path, transport=transport) as face:
+            (file,) = face.interaction.unknown_files()
             assert (file.path, file.bytes) == ("AGENTS.md", 9)
-            await desk.said("a")
-            desk.interaction.trust(True)
-            assert desk.interaction.unknown_files() == ()
-            await desk.said("b")
-            await desk.interaction.open_session(None)
-            await desk.said("c")
+            await face.said("a")
+            face.interaction.trust(True)
+            assert face.interaction.unknown_files() == ()
+            await face.said("b")
+            await face.interaction.open_session(None)
+            await face.said("c")
         assert ["Use tabs." in str(body) for body in transport.bodies] == [False, True, True]
-        warned = [event.message for event in desk.of(n.Warned)]
+        warned = [event.message for event in face.of(n.Warned)]
         assert warned[0] == "AGENTS.md (9 bytes) is given to the model as untrusted text"
 
         again = FakeTransport([text("four")])
-        async with at_desk(tmp_path, transport=again) as desk:
-            assert desk.interaction.unknown_files() == ()
-            await desk.said("d")
+        async with open_face(tmp_path, transport=again) as face:
+            assert face.interaction.unknown_files() == ()
+            await face.said("d")
         assert "Use tabs." in str(again.bodies)
 
     run(work)
@@ -102,18 +102,18 @@ def test_the_model_gets_the_files_once_a_person_says_so(folder: Path, tmp_path: 
 
 def test_a_no_is_remembered_as_well_and_a_changed_file_asks_again(folder: Path, tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path) as desk:
-            desk.interaction.trust(False)
+        async with open_face(tmp_path) as face:
+            face.interaction.trust(False)
         transport = FakeTransport([text("one")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            assert desk.interaction.unknown_files() == ()
-            await desk.said("a")
+        async with open_face(tmp_path, transport=transport) as face:
+            assert face.interaction.unknown_files() == ()
+            await face.said("a")
         assert "Use tabs." not in str(transport.bodies)
         (folder / "AGENTS.md").write_text("Use blanks.")
-        async with at_desk(tmp_path) as desk:
-            assert len(desk.interaction.unknown_files()) == 1
-        async with at_desk(tmp_path, no_agents_md=True) as desk:
-            assert desk.interaction.unknown_files() == ()
+        async with open_face(tmp_path) as face:
+            assert len(face.interaction.unknown_files()) == 1
+        async with open_face(tmp_path, no_agents_md=True) as face:
+            assert face.interaction.unknown_files() == ()
 
     run(work)
 
@@ -121,13 +121,13 @@ def test_a_no_is_remembered_as_well_and_a_changed_file_asks_again(folder: Path, 
 def test_an_answer_that_cannot_be_kept_counts_until_the_end(folder: Path, tmp_path: Path, own_home: Path) -> None:
     async def work() -> None:
         transport = FakeTransport([text("one")])
-        async with at_desk(tmp_path, transport=transport) as desk:
+        async with open_face(tmp_path, transport=transport) as face:
             state = own_home / "state" / "sluice"
             state.mkdir(parents=True, exist_ok=True)
             (state / "folders").write_text("in the way")
-            desk.interaction.trust(True)
-            await desk.said("a")
-        assert "cannot be remembered" in desk.of(n.Warned)[0].message
+            face.interaction.trust(True)
+            await face.said("a")
+        assert "cannot be remembered" in face.of(n.Warned)[0].message
         assert "Use tabs." in str(transport.bodies)
 
     run(work)

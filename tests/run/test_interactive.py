@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interaction_desk import ESCAPED, Desk, at_desk, run
+from interaction_face import ESCAPED, Face, open_face, run
 from run_world import DONE, FakeTransport, Gate, event, text
 
 from sluice.errors import ConfigurationError
@@ -41,16 +41,16 @@ def said_by_user(transport: FakeTransport, request: int = -1) -> list[str]:
 
 def test_a_prompt_is_sent_and_its_notices_come_in_order(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "Hello") as desk:
-            assert desk.interaction.submit("hi") == 1
-            end = await desk.until(n.RunFinished)
+        async with open_face(tmp_path, "Hello") as face:
+            assert face.interaction.submit("hi") == 1
+            end = await face.until(n.RunFinished)
             assert (end.outcome, end.text) == ("completed", "Hello")
-            after = await desk.idle()
+            after = await face.idle()
             assert after.turns == 1
             assert after.context_tokens
-        assert isinstance(desk.events[0], SessionOpened)
-        assert desk.events.index(desk.of(PromptBegan)[0]) < desk.events.index(desk.of(n.RunStarted)[0])
-        assert [len(event.waiting) for event in desk.of(QueueChanged)] == [1, 0]
+        assert isinstance(face.events[0], SessionOpened)
+        assert face.events.index(face.of(PromptBegan)[0]) < face.events.index(face.of(n.RunStarted)[0])
+        assert [len(event.waiting) for event in face.of(QueueChanged)] == [1, 0]
 
     run(work)
 
@@ -59,8 +59,8 @@ def test_prompts_given_during_a_run_wait_and_can_be_edited_and_taken_back(tmp_pa
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([[gate, *text("one")], text("two"), text("four")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             assert [ask.submit(words) for words in ("first", "second", "third", "fourth")] == [1, 2, 3, 4]
             await gate.reached.wait()
             assert ask.edit(2, "second, better")
@@ -68,18 +68,18 @@ def test_prompts_given_during_a_run_wait_and_can_be_edited_and_taken_back(tmp_pa
             assert ask.take_back(3) is None
             assert not ask.edit(3, "no")
             assert not ask.edit(1, "too late")
-            assert desk.interaction.situation().running
+            assert face.interaction.situation().running
             gate.open.set()
             for _ in range(3):
-                await desk.until(n.RunFinished)
-            await desk.idle()
-        assert [(p.number, p.text) for p in desk.of(PromptBegan)] == [
+                await face.until(n.RunFinished)
+            await face.idle()
+        assert [(p.number, p.text) for p in face.of(PromptBegan)] == [
             (1, "first"),
             (2, "second, better"),
             (4, "fourth"),
         ]
         assert said_by_user(transport) == ["first", "second, better", "fourth"]
-        assert desk.of(QueueChanged)[-1].waiting == ()
+        assert face.of(QueueChanged)[-1].waiting == ()
 
     run(work)
 
@@ -88,29 +88,29 @@ def test_a_cancel_ends_the_run_and_gives_back_what_waits(tmp_path: Path) -> None
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([[*text("half a", finish=None), gate], text("again")])
-        async with at_desk(tmp_path, transport=transport) as desk:
+        async with open_face(tmp_path, transport=transport) as face:
             for words in ("first", "second"):
-                desk.interaction.submit(words)
-            await desk.until(n.TextNotice)
-            assert desk.interaction.cancel() == (Queued(number=2, text="second"),)
-            end = await desk.until(n.RunFinished)
+                face.interaction.submit(words)
+            await face.until(n.TextNotice)
+            assert face.interaction.cancel() == (Queued(number=2, text="second"),)
+            end = await face.until(n.RunFinished)
             assert (end.outcome, end.text) == ("cancelled", "half a")
-            await desk.idle()
-            assert desk.interaction.cancel() == ()
-            assert (await desk.said("third")).text == "again"
+            await face.idle()
+            assert face.interaction.cancel() == ()
+            assert (await face.said("third")).text == "again"
             assert said_by_user(transport) == ["first", "third"]
-        assert [p.number for p in desk.of(PromptBegan)] == [1, 3]
+        assert [p.number for p in face.of(PromptBegan)] == [1, 3]
 
     run(work)
 
 
 def test_a_prompt_that_is_cancelled_before_it_begins_never_does(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "Hello") as desk:
-            desk.interaction.submit("no")
-            assert [p.text for p in desk.interaction.cancel()] == ["no"]
-            assert (await desk.said("yes")).text == "Hello"
-        assert [p.text for p in desk.of(PromptBegan)] == ["yes"]
+        async with open_face(tmp_path, "Hello") as face:
+            face.interaction.submit("no")
+            assert [p.text for p in face.interaction.cancel()] == ["no"]
+            assert (await face.said("yes")).text == "Hello"
+        assert [p.text for p in face.of(PromptBegan)] == ["yes"]
 
     run(work)
 
@@ -118,10 +118,10 @@ def test_a_prompt_that_is_cancelled_before_it_begins_never_does(tmp_path: Path) 
 @pytest.mark.parametrize("words", ["", " \n", "x" * (4 * 1024 * 1024 + 1)])
 def test_a_prompt_that_cannot_be_sent_is_refused_in_one_line(tmp_path: Path, words: str) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path) as desk:
+        async with open_face(tmp_path) as face:
             with pytest.raises(ConfigurationError, match=r"^the prompt is [^\n]+$"):
-                desk.interaction.submit(words)
-        assert not desk.of(QueueChanged)
+                face.interaction.submit(words)
+        assert not face.of(QueueChanged)
 
     run(work)
 
@@ -134,21 +134,21 @@ def test_steering_goes_to_the_model_between_two_turns(tmp_path: Path) -> None:
         gate = Gate()
         look = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "list_files_bounded", "arguments": "{}"}}]}
         transport = FakeTransport([[event(look), gate, event({}, "tool_calls"), DONE], text("done")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             ask.submit("look")
             await gate.reached.wait()
             numbers = [ask.submit(words, steering=True) for words in ("a", "b", "c")]
             assert ask.edit(numbers[0], "only the top")
             assert ask.take_back(numbers[1]) == "b"
             gate.open.set()
-            end = await desk.until(n.RunFinished)
+            end = await face.until(n.RunFinished)
             assert end.text == "done"
-            await desk.idle()
+            await face.idle()
             assert said_by_user(transport) == ["look", "only the top", "c"]
-        began = [(p.text, p.steering) for p in desk.of(PromptBegan)]
+        began = [(p.text, p.steering) for p in face.of(PromptBegan)]
         assert began == [("look", False), ("only the top", True), ("c", True)]
-        assert len(desk.of(n.RunFinished)) == 1
+        assert len(face.of(n.RunFinished)) == 1
 
     run(work)
 
@@ -157,15 +157,15 @@ def test_steering_that_comes_too_late_is_the_next_prompt(tmp_path: Path) -> None
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([[gate, *text("one")], text("two")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            desk.interaction.submit("first")
+        async with open_face(tmp_path, transport=transport) as face:
+            face.interaction.submit("first")
             await gate.reached.wait()
-            desk.interaction.submit("and", steering=True)
+            face.interaction.submit("and", steering=True)
             gate.open.set()
-            ends = [await desk.until(n.RunFinished) for _ in range(2)]
+            ends = [await face.until(n.RunFinished) for _ in range(2)]
             assert [end.text for end in ends] == ["one", "two"]
-            await desk.idle()
-        assert [(p.text, p.steering) for p in desk.of(PromptBegan)] == [("first", False), ("and", False)]
+            await face.idle()
+        assert [(p.text, p.steering) for p in face.of(PromptBegan)] == [("first", False), ("and", False)]
 
     run(work)
 
@@ -173,23 +173,23 @@ def test_steering_that_comes_too_late_is_the_next_prompt(tmp_path: Path) -> None
 def test_a_cancel_gives_steering_back_as_well(tmp_path: Path) -> None:
     async def work() -> None:
         gate = Gate()
-        async with at_desk(tmp_path, transport=FakeTransport([[gate]])) as desk:
-            desk.interaction.submit("first")
+        async with open_face(tmp_path, transport=FakeTransport([[gate]])) as face:
+            face.interaction.submit("first")
             await gate.reached.wait()
-            desk.interaction.submit("and", steering=True)
-            assert [p.text for p in desk.interaction.cancel()] == ["and"]
-            await desk.until(n.RunFinished)
-            await desk.idle()
-        assert [p.text for p in desk.of(PromptBegan)] == ["first"]
+            face.interaction.submit("and", steering=True)
+            assert [p.text for p in face.interaction.cancel()] == ["and"]
+            await face.until(n.RunFinished)
+            await face.idle()
+        assert [p.text for p in face.of(PromptBegan)] == ["first"]
 
     run(work)
 
 
 def test_steering_with_no_run_is_a_prompt(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "Hello") as desk:
-            desk.interaction.submit("hi", steering=True)
-            assert (await desk.until(n.RunFinished)).text == "Hello"
+        async with open_face(tmp_path, "Hello") as face:
+            face.interaction.submit("hi", steering=True)
+            assert (await face.until(n.RunFinished)).text == "Hello"
 
     run(work)
 
@@ -209,14 +209,14 @@ def test_closing_at_any_time_leaves_nothing(tmp_path: Path, where: str) -> None:
             more = {"allow_execution_tools": True, "sandbox": "off"}
         if where in ("asking", "commanding"):
             transport = None
-        async with at_desk(tmp_path, *replies, transport=transport, **more) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, *replies, transport=transport, **more) as face:
+            ask = face.interaction
             if where != "idle":
                 ask.submit("go")
             if where == "asking":
-                await desk.until(ApprovalWanted)
+                await face.until(ApprovalWanted)
             elif where == "commanding":
-                await desk.until(Situation, lambda event: event.job)
+                await face.until(Situation, lambda event: event.job)
             elif where not in ("idle", "waiting"):
                 await gate.reached.wait()
             if where == "steered":
@@ -228,10 +228,10 @@ def test_closing_at_any_time_leaves_nothing(tmp_path: Path, where: str) -> None:
             await ask.close()
             assert not ask.situation().running
         if where == "asking":
-            assert [event.decision for event in desk.of(ApprovalSettled)] == ["withdrawn"]
+            assert [event.decision for event in face.of(ApprovalSettled)] == ["withdrawn"]
             assert not (tmp_path / "work" / "a.txt").exists()
         if where == "steered":
-            assert [p.text for p in desk.of(PromptBegan)] == ["go"]
+            assert [p.text for p in face.of(PromptBegan)] == ["go"]
 
     run(work)
 
@@ -269,7 +269,7 @@ def test_settings_that_cannot_be_used_open_nothing(tmp_path: Path) -> None:
 
 def test_a_fault_of_ours_ends_the_run_and_not_the_interaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "yes") as desk:
+        async with open_face(tmp_path, "yes") as face:
 
             async def breaks(self: Agent, prompt: str) -> AsyncGenerator[n.Notice, None]:
                 yield n.Warned(message="so far")
@@ -277,10 +277,10 @@ def test_a_fault_of_ours_ends_the_run_and_not_the_interaction(tmp_path: Path, mo
 
             with monkeypatch.context() as patch:
                 patch.setattr(Agent, "run", breaks)
-                end = await desk.said("a")
+                end = await face.said("a")
             assert (end.outcome, end.saved) == ("failed", False)
             assert "RuntimeError: a fault" in end.message
-            assert (await desk.said("b")).text == "yes"
+            assert (await face.said("b")).text == "yes"
 
     run(work)
 
@@ -300,15 +300,15 @@ def test_whatever_is_asked_in_whatever_order_each_prompt_has_one_fate(
     async def work() -> None:
         replies = [asks("list_files_bounded") if number % 3 == 0 else "yes" for number in range(60)]
         replies[4] = asks("write_file_safe", path="a.txt", content="x")
-        async with at_desk(tmp_path_factory.mktemp("any"), *replies, session_store=":memory:") as desk:
+        async with open_face(tmp_path_factory.mktemp("any"), *replies, session_store=":memory:") as face:
             fates: dict[int, str] = {}
             for request in requests:
-                await _one(desk, request, fates)
-            back = desk.interaction.cancel()
+                await _one(face, request, fates)
+            back = face.interaction.cancel()
             fates.update({p.number: "back" for p in back})
-            if desk.interaction.situation().running:
-                await desk.idle()
-        for prompt in desk.of(PromptBegan):
+            if face.interaction.situation().running:
+                await face.idle()
+        for prompt in face.of(PromptBegan):
             assert prompt.number not in fates, "begun once, and not given back"
             fates[prompt.number] = "begun"
         assert sorted(fates) == list(range(1, len(fates) + 1))
@@ -316,9 +316,9 @@ def test_whatever_is_asked_in_whatever_order_each_prompt_has_one_fate(
     run(work)
 
 
-async def _one(desk: Desk, request: str, fates: dict[int, str]) -> None:
-    ask = desk.interaction
-    last = max((p.number for e in desk.of(QueueChanged) for p in e.waiting), default=1)
+async def _one(face: Face, request: str, fates: dict[int, str]) -> None:
+    ask = face.interaction
+    last = max((p.number for e in face.of(QueueChanged) for p in e.waiting), default=1)
     match request:
         case "submit":
             ask.submit("go")

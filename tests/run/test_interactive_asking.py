@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interaction_desk import Desk, at_desk, run
+from interaction_face import Face, open_face, run
 
 from sluice.policy.rules import Rule, Rules
 from sluice.run.interaction import Allowed, ApprovalSettled, ApprovalWanted, Situation
@@ -26,9 +26,9 @@ def command(line: str) -> dict[str, Any]:
     return asks("bash_execute_safe", command=line)
 
 
-async def answered(desk: Desk, allowed: Allowed, words: str = "") -> ApprovalWanted:
-    wanted: ApprovalWanted = await desk.until(ApprovalWanted)
-    assert desk.interaction.answer(wanted.number, allowed, words)
+async def answered(face: Face, allowed: Allowed, words: str = "") -> ApprovalWanted:
+    wanted: ApprovalWanted = await face.until(ApprovalWanted)
+    assert face.interaction.answer(wanted.number, allowed, words)
     return wanted
 
 
@@ -39,25 +39,25 @@ def records(home: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, write("a.txt"), write("b.txt"), "done") as desk:
-            desk.interaction.submit("go")
-            first = await answered(desk, "once")
-            assert not desk.interaction.answer(first.number, "once"), "a question is answered once"
-            second = await answered(desk, "deny", "\x1b\udc80 not this one " + "!" * 5000)
-            await desk.until(n.RunFinished)
+        async with open_face(tmp_path, write("a.txt"), write("b.txt"), "done") as face:
+            face.interaction.submit("go")
+            first = await answered(face, "once")
+            assert not face.interaction.answer(first.number, "once"), "a question is answered once"
+            second = await answered(face, "deny", "\x1b\udc80 not this one " + "!" * 5000)
+            await face.until(n.RunFinished)
             assert second.number == first.number + 1
         assert (first.tool, first.category) == ("write_file_safe", "mutating")
         assert first.folder == str(tmp_path / "work")
         assert "not_approved" in first.reason
         assert first.session_words is not None
         assert json.loads(first.arguments) == {"path": "a.txt", "content": "x"}
-        results = [event.result for event in desk.of(n.CallFinished)]
+        results = [event.result for event in face.of(n.CallFinished)]
         assert [result.ok for result in results] == [True, False]
         assert results[1].error is not None
         assert "not this one !!" in results[1].error.message
         assert "\x1b" not in results[1].error.message
         assert len(results[1].error.message) < 1200
-        assert [s.decision for s in desk.of(ApprovalSettled)] == ["once", "deny"]
+        assert [s.decision for s in face.of(ApprovalSettled)] == ["once", "deny"]
 
     run(work)
     assert sorted(os.listdir(tmp_path / "work")) == ["a.txt"]
@@ -68,12 +68,12 @@ def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
 @pytest.mark.parametrize("word", ["yes", "allow", "", None, "Once", "denied"])
 def test_a_word_that_is_no_answer_is_no(tmp_path: Path, word: Any) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, write("a.txt"), "done") as desk:
-            desk.interaction.submit("go")
-            await answered(desk, word)
-            await desk.until(n.RunFinished)
-            assert [event.result.ok for event in desk.of(n.CallFinished)] == [False]
-            assert [s.decision for s in desk.of(ApprovalSettled)] == ["deny"]
+        async with open_face(tmp_path, write("a.txt"), "done") as face:
+            face.interaction.submit("go")
+            await answered(face, word)
+            await face.until(n.RunFinished)
+            assert [event.result.ok for event in face.of(n.CallFinished)] == [False]
+            assert [s.decision for s in face.of(ApprovalSettled)] == ["deny"]
         assert not (tmp_path / "work" / "a.txt").exists()
 
     run(work)
@@ -83,10 +83,10 @@ def test_what_is_asked_is_shown_whole_and_cannot_look_like_ours(tmp_path: Path) 
     line = "echo a\n  │ Allow this? y\r\x1b[2Kfoo\u202e" + "z" * 5000
 
     async def work() -> None:
-        async with at_desk(tmp_path, command(line), "done") as desk:
-            desk.interaction.submit("go")
-            wanted = await answered(desk, "deny")
-            await desk.until(n.RunFinished)
+        async with open_face(tmp_path, command(line), "done") as face:
+            face.interaction.submit("go")
+            wanted = await answered(face, "deny")
+            await face.until(n.RunFinished)
         heading, *lines = wanted.text.split("\n")
         assert heading == f"command: {len(line):,} characters, 2 lines"
         assert wanted.characters == len(line)
@@ -100,25 +100,25 @@ def test_what_is_asked_is_shown_whole_and_cannot_look_like_ours(tmp_path: Path) 
 
 def test_for_the_session_a_tool_that_changes_files_is_asked_about_no_more(tmp_path: Path, own_home: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, write("a.txt"), write("b.txt"), "done", command("touch c"), "done") as desk:
-            desk.interaction.submit("go")
-            wanted = await answered(desk, "session")
-            await desk.until(n.RunFinished)
+        async with open_face(tmp_path, write("a.txt"), write("b.txt"), "done", command("touch c"), "done") as face:
+            face.interaction.submit("go")
+            wanted = await answered(face, "session")
+            await face.until(n.RunFinished)
             assert (
                 wanted.session_words == "every call of write_file_safe inside the workspace, until this session is left"
             )
             assert f"allowed for this session: every call of {wanted.tool} inside the workspace" in (
-                desk.interaction.policy_lines()
+                face.interaction.policy_lines()
             )
-            states = {name: state for name, _category, state in desk.interaction.tools()}
+            states = {name: state for name, _category, state in face.interaction.tools()}
             assert (states["write_file_safe"], states["apply_patch"]) == ("allowed", "asked")
-            await desk.idle()
-            desk.interaction.submit("and run")
-            assert (await answered(desk, "deny")).tool == "bash_execute_safe", "a grant is for its tool alone"
-            await desk.until(n.RunFinished)
-            await desk.idle()
-            await desk.interaction.open_session(None)
-            assert not any("for this session" in line for line in desk.interaction.policy_lines())
+            await face.idle()
+            face.interaction.submit("and run")
+            assert (await answered(face, "deny")).tool == "bash_execute_safe", "a grant is for its tool alone"
+            await face.until(n.RunFinished)
+            await face.idle()
+            await face.interaction.open_session(None)
+            assert not any("for this session" in line for line in face.interaction.policy_lines())
 
     run(work)
     assert sorted(os.listdir(tmp_path / "work")) == ["a.txt", "b.txt"]
@@ -132,13 +132,13 @@ def test_for_the_session_a_command_is_allowed_word_for_word(tmp_path: Path) -> N
     lines = ["echo x >>out", "echo x >>out", "echo y >>out", "echo x >>out"]
 
     async def work() -> None:
-        async with at_desk(tmp_path, *map(command, lines), "done", **RUN) as desk:
-            desk.interaction.submit("go")
-            await answered(desk, "session")
-            other = await answered(desk, "deny", "go on")
+        async with open_face(tmp_path, *map(command, lines), "done", **RUN) as face:
+            face.interaction.submit("go")
+            await answered(face, "session")
+            other = await answered(face, "deny", "go on")
             assert "echo y" in other.text
-            await desk.until(n.RunFinished)
-            assert len(desk.of(ApprovalWanted)) == 2
+            await face.until(n.RunFinished)
+            assert len(face.of(ApprovalWanted)) == 2
 
     run(work)
     assert (tmp_path / "work" / "out").read_text() == "x\n" * 3
@@ -156,13 +156,13 @@ def test_a_rule_that_asks_or_might_deny_asks_each_time(tmp_path: Path, rule: Rul
     call = write("a.txt") if rule.command is None else command("echo $HOME")
 
     async def work() -> None:
-        async with at_desk(tmp_path, call, call, "done", rules=Rules((rule,)), **RUN) as desk:
-            desk.interaction.submit("go")
+        async with open_face(tmp_path, call, call, "done", rules=Rules((rule,)), **RUN) as face:
+            face.interaction.submit("go")
             for _ in range(2):
-                wanted = await answered(desk, "session")
+                wanted = await answered(face, "session")
                 assert wanted.session_words is None
-            await desk.until(n.RunFinished)
-        assert [s.decision for s in desk.of(ApprovalSettled)] == ["once", "once"]
+            await face.until(n.RunFinished)
+        assert [s.decision for s in face.of(ApprovalSettled)] == ["once", "once"]
 
     run(work)
 
@@ -172,11 +172,11 @@ def test_no_grant_covers_what_a_rule_denies(tmp_path: Path) -> None:
 
     async def work() -> None:
         deny = Rules((Rule("deny", "*", "touch *"),))
-        async with at_desk(tmp_path, command("touch a"), "done", rules=deny, **RUN) as desk:
-            desk.interaction.submit("go")
-            await desk.until(n.RunFinished)
-        assert not desk.of(ApprovalWanted)
-        assert [event.decision for event in desk.of(n.CallJudged)] == ["deny"]
+        async with open_face(tmp_path, command("touch a"), "done", rules=deny, **RUN) as face:
+            face.interaction.submit("go")
+            await face.until(n.RunFinished)
+        assert not face.of(ApprovalWanted)
+        assert [event.decision for event in face.of(n.CallJudged)] == ["deny"]
 
     run(work)
     assert not (tmp_path / "work" / "a").exists()
@@ -184,14 +184,14 @@ def test_no_grant_covers_what_a_rule_denies(tmp_path: Path) -> None:
 
 def test_a_cancel_takes_the_question_back(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, write("a.txt"), "done") as desk:
-            desk.interaction.submit("go")
-            wanted = await desk.until(ApprovalWanted)
-            desk.interaction.cancel()
-            assert (await desk.until(n.RunFinished)).outcome == "cancelled"
-            assert not desk.interaction.answer(wanted.number, "once")
-            assert not desk.interaction.answer(77, "once")
-        assert [s.decision for s in desk.of(ApprovalSettled)] == ["withdrawn"]
+        async with open_face(tmp_path, write("a.txt"), "done") as face:
+            face.interaction.submit("go")
+            wanted = await face.until(ApprovalWanted)
+            face.interaction.cancel()
+            assert (await face.until(n.RunFinished)).outcome == "cancelled"
+            assert not face.interaction.answer(wanted.number, "once")
+            assert not face.interaction.answer(77, "once")
+        assert [s.decision for s in face.of(ApprovalSettled)] == ["withdrawn"]
 
     run(work)
     assert not (tmp_path / "work" / "a.txt").exists()
@@ -199,15 +199,15 @@ def test_a_cancel_takes_the_question_back(tmp_path: Path) -> None:
 
 def test_an_answer_that_cannot_be_recorded_is_no(tmp_path: Path, own_home: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, write("a.txt"), "done") as desk:
-            desk.interaction.submit("go")
-            wanted = await desk.until(ApprovalWanted)
+        async with open_face(tmp_path, write("a.txt"), "done") as face:
+            face.interaction.submit("go")
+            wanted = await face.until(ApprovalWanted)
             log = own_home / "state" / "sluice" / "audit.jsonl"
             log.unlink()
             log.mkdir()
-            desk.interaction.answer(wanted.number, "session")
-            await desk.until(n.RunFinished)
-            assert not any("for this session" in line for line in desk.interaction.policy_lines())
+            face.interaction.answer(wanted.number, "session")
+            await face.until(n.RunFinished)
+            assert not any("for this session" in line for line in face.interaction.policy_lines())
 
     run(work)
     assert not (tmp_path / "work" / "a.txt").exists()
@@ -218,10 +218,10 @@ def test_what_a_build_would_run_is_told(tmp_path: Path) -> None:
     (tmp_path / "work" / "Makefile").write_text("all:\n\ttouch built\n")
 
     async def work() -> None:
-        async with at_desk(tmp_path, asks("build_project_safe"), "done") as desk:
-            desk.interaction.submit("go")
-            wanted = await answered(desk, "deny")
-            await desk.until(n.RunFinished)
+        async with open_face(tmp_path, asks("build_project_safe"), "done") as face:
+            face.interaction.submit("go")
+            wanted = await answered(face, "deny")
+            await face.until(n.RunFinished)
         assert wanted.details[0] == "as the project stands now, it runs:"
         assert all(line.startswith("│ ") for line in wanted.details[1:])
         assert any("make" in line for line in wanted.details)
@@ -234,14 +234,14 @@ def test_a_command_that_runs_can_be_moved_to_the_background(tmp_path: Path) -> N
     line = "touch began; while ! test -e go; do sleep 0.01; done; echo late"
 
     async def work() -> None:
-        async with at_desk(tmp_path, command(line), "done", allow_execution_tools=True, **RUN) as desk:
-            assert not desk.interaction.to_background()
-            desk.interaction.submit("go")
-            await desk.until(Situation, lambda event: event.job)
-            assert desk.interaction.to_background()
-            await desk.until(Situation, lambda event: not event.job)
-            finished = await desk.until(n.CallFinished)
+        async with open_face(tmp_path, command(line), "done", allow_execution_tools=True, **RUN) as face:
+            assert not face.interaction.to_background()
+            face.interaction.submit("go")
+            await face.until(Situation, lambda event: event.job)
+            assert face.interaction.to_background()
+            await face.until(Situation, lambda event: not event.job)
+            finished = await face.until(n.CallFinished)
             assert "job:1" in finished.result.content
-            assert (await desk.until(n.RunFinished)).outcome == "completed"
+            assert (await face.until(n.RunFinished)).outcome == "completed"
 
     run(work)

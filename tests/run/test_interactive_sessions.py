@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interaction_desk import ESCAPED, at_desk, run
+from interaction_face import ESCAPED, open_face, run
 from run_world import FakeTransport, Gate, text
 
 from sluice.errors import ConfigurationError, StoreError
@@ -33,22 +33,22 @@ def said(opened: SessionOpened) -> list[Any]:
 def test_another_session_and_back(tmp_path: Path) -> None:
     async def work() -> None:
         transport = FakeTransport([text("one"), text("two"), text("three")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             first = ask.situation().session
             assert ask.sessions() == (), "nothing is stored before the first prompt"
-            await desk.said("a")
+            await face.said("a")
             await ask.open_session(None)
-            opened = await desk.until(SessionOpened)
+            opened = await face.until(SessionOpened)
             assert opened.session != first
             assert opened.history == ()
-            assert (await desk.idle()).turns == 0
-            await desk.said("b")
+            assert (await face.idle()).turns == 0
+            await face.said("b")
             await ask.open_session(first)
-            opened = await desk.until(SessionOpened)
+            opened = await face.until(SessionOpened)
             assert (opened.session, said(opened)) == (first, ["a", "one"])
-            assert (await desk.idle()).turns == 1
-            await desk.said("c")
+            assert (await face.idle()).turns == 1
+            await face.said("c")
             assert [row.title for row in ask.sessions()] == ["a", "b"]
             assert [row.messages for row in ask.sessions()] == [4, 2]
             assert not any(row.held for row in ask.sessions()), "held by us is not held"
@@ -59,27 +59,27 @@ def test_another_session_and_back(tmp_path: Path) -> None:
 
 def test_the_session_that_is_open_is_shown_again(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "one") as desk:
-            await desk.said("a")
-            await desk.interaction.open_session(desk.interaction.situation().session)
-            assert said(await desk.until(SessionOpened)) == ["a", "one"]
+        async with open_face(tmp_path, "one") as face:
+            await face.said("a")
+            await face.interaction.open_session(face.interaction.situation().session)
+            assert said(await face.until(SessionOpened)) == ["a", "one"]
 
     run(work)
 
 
 def test_a_session_that_cannot_be_had_changes_nothing(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "one", "two", "three") as desk, at_desk(tmp_path, "other") as other:
+        async with open_face(tmp_path, "one", "two", "three") as face, open_face(tmp_path, "other") as other:
             await other.said("theirs")
-            await desk.said("a")
+            await face.said("a")
             held = other.interaction.situation().session
             for wanted in ("nonsense", held):
                 with pytest.raises((ConfigurationError, StoreError)) as refused:
-                    await desk.interaction.open_session(wanted)
+                    await face.interaction.open_session(wanted)
                 assert "\n" not in str(refused.value)
-            await desk.said("b")
-            assert len(desk.of(SessionOpened)) == 1
-            assert [row.messages for row in desk.interaction.sessions()] == [4, 2]
+            await face.said("b")
+            assert len(face.of(SessionOpened)) == 1
+            assert [row.messages for row in face.interaction.sessions()] == [4, 2]
 
     run(work)
 
@@ -87,20 +87,20 @@ def test_a_session_that_cannot_be_had_changes_nothing(tmp_path: Path) -> None:
 def test_a_fork_goes_on_in_a_copy(tmp_path: Path) -> None:
     async def work() -> None:
         transport = FakeTransport([text("one"), text("two"), text("three")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             with pytest.raises(ConfigurationError, match="nothing to fork"):
                 await ask.fork()
-            await desk.said("a")
-            await desk.said("b")
+            await face.said("a")
+            await face.said("b")
             first = ask.situation().session
             copy = await ask.fork(2)
-            opened = await desk.until(SessionOpened)
+            opened = await face.until(SessionOpened)
             assert (opened.session, said(opened)) == (copy, ["a", "one"])
             with pytest.raises((ConfigurationError, StoreError), match="no message 99"):
                 await ask.fork(99)
-            await desk.idle()
-            await desk.said("c")
+            await face.idle()
+            await face.said("c")
             assert {row.session for row in ask.sessions()} == {first, copy}
         assert [m["content"] for m in transport.bodies[2]["messages"][1:]] == ["a", "one", "c"]
 
@@ -110,15 +110,15 @@ def test_a_fork_goes_on_in_a_copy(tmp_path: Path) -> None:
 def test_nothing_else_is_done_while_a_run_is_going(tmp_path: Path) -> None:
     async def work() -> None:
         gate = Gate()
-        async with at_desk(tmp_path, transport=FakeTransport([[gate, *text("one")]])) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=FakeTransport([[gate, *text("one")]])) as face:
+            ask = face.interaction
             ask.submit("a")
             await gate.reached.wait()
             for refused in (ask.open_session(None), ask.undo(), ask.compact()):
                 with pytest.raises(ConfigurationError, match="a run is going"):
                     await refused
             gate.open.set()
-            await desk.until(n.RunFinished)
+            await face.until(n.RunFinished)
 
     run(work)
 
@@ -126,21 +126,21 @@ def test_nothing_else_is_done_while_a_run_is_going(tmp_path: Path) -> None:
 def test_undo_takes_back_the_last_changes(tmp_path: Path) -> None:
     async def work() -> None:
         write = asks("write_file_safe", path="new.txt", content="x")
-        async with at_desk(tmp_path, write, "done", "sorry", "yes", allow_mutating_tools=True) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, write, "done", "sorry", "yes", allow_mutating_tools=True) as face:
+            ask = face.interaction
             assert await ask.undo() == ((), ())
-            await desk.said("a")
+            await face.said("a")
             assert (tmp_path / "work" / "new.txt").exists()
             assert await ask.undo() == (("new.txt",), ())
             assert not (tmp_path / "work" / "new.txt").exists()
             restored, left = await ask.undo()
             assert restored == ()
             assert left == ("new.txt: it holds already what it held before the run",)
-            await desk.said("why?")
-            await desk.said("and?")
+            await face.said("why?")
+            await face.said("and?")
             session = ask.situation().session
             await ask.open_session(session)
-            prompts = [m.content for m in (await desk.until(SessionOpened)).history if isinstance(m, UserMessage)]
+            prompts = [m.content for m in (await face.until(SessionOpened)).history if isinstance(m, UserMessage)]
             assert str(prompts[1]).startswith("[Added by Sluice: the user took back")
             assert "new.txt. Read them" in str(prompts[1])
             assert str(prompts[1]).endswith("]\n\nwhy?")
@@ -153,11 +153,11 @@ def test_an_export_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
 
     async def work() -> None:
-        async with at_desk(tmp_path, "one") as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, "one") as face:
+            ask = face.interaction
             with pytest.raises(ConfigurationError, match="nothing of this session is stored"):
                 await ask.export("json", "a.json")
-            await desk.said("a")
+            await face.said("a")
             assert await ask.export("json", "a.json") == str(tmp_path / "a.json")
             assert await ask.export("md", str(tmp_path / "a.md")) == str(tmp_path / "a.md")
             (tmp_path / "link").symlink_to("elsewhere")
@@ -178,11 +178,11 @@ def test_what_a_session_cost_is_known_when_it_is_opened_again(tmp_path: Path) ->
 
     async def work() -> None:
         reply = {"content": "one", "usage": usage}
-        async with at_desk(tmp_path, reply, reply, **priced) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, reply, reply, **priced) as face:
+            ask = face.interaction
             assert ask.cost_lines() == ("nothing has been asked in this session yet",)
-            await desk.said("a")
-            await desk.said("b")
+            await face.said("a")
+            await face.said("b")
             now = ask.situation()
             assert (now.usage.input_tokens, now.turns, now.context_tokens) == (2000, 2, 1100)
             assert now.cost == pytest.approx(0.006)
@@ -193,13 +193,13 @@ def test_what_a_session_cost_is_known_when_it_is_opened_again(tmp_path: Path) ->
                 "run 2: 1,000 tokens in, 100 out, $0.0030",
                 "session: 2,000 tokens in, 200 out, $0.0060",
             )
-        async with at_desk(tmp_path, session=Wish(how="continue"), **priced) as desk:
-            assert desk.interaction.cost_lines() == lines
-            assert desk.interaction.situation().context_tokens == 1100
-        async with at_desk(tmp_path, reply) as desk:
-            await desk.said("c")
-            assert desk.interaction.situation().cost is None
-            assert desk.interaction.cost_lines()[-1].endswith("price not known")
+        async with open_face(tmp_path, session=Wish(how="continue"), **priced) as face:
+            assert face.interaction.cost_lines() == lines
+            assert face.interaction.situation().context_tokens == 1100
+        async with open_face(tmp_path, reply) as face:
+            await face.said("c")
+            assert face.interaction.situation().cost is None
+            assert face.interaction.cost_lines()[-1].endswith("price not known")
 
     run(work)
 
@@ -207,17 +207,17 @@ def test_what_a_session_cost_is_known_when_it_is_opened_again(tmp_path: Path) ->
 def test_shrinking_now(tmp_path: Path) -> None:
     async def work() -> None:
         replies = ["one " * 500, "two", "three", "four", "short summary", "five"]
-        async with at_desk(tmp_path, *replies) as desk:
+        async with open_face(tmp_path, *replies) as face:
             with pytest.raises(ConfigurationError, match="made smaller"):
-                await desk.interaction.compact()
+                await face.interaction.compact()
             for words in ("a", "b", "c", "d"):
-                await desk.said(words)
-            before, after = await desk.interaction.compact()
+                await face.said(words)
+            before, after = await face.interaction.compact()
             assert after < before
-            told = await desk.until(n.Summarised, lambda event: event.ok)
+            told = await face.until(n.Summarised, lambda event: event.ok)
             assert (told.before, told.after) == (before, after)
-            assert any(line.startswith("  summary: ") for line in desk.interaction.cost_lines())
-            assert (await desk.said("e")).text == "five"
+            assert any(line.startswith("  summary: ") for line in face.interaction.cost_lines())
+            assert (await face.said("e")).text == "five"
 
     run(work)
 
@@ -226,10 +226,10 @@ def test_shrinking_can_be_given_up(tmp_path: Path) -> None:
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([*(text("x" * 2000) for _ in range(4)), [gate], text("six")])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             for words in ("a", "b", "c", "d"):
-                await desk.said(words)
+                await face.said(words)
             shrinking = asyncio.ensure_future(ask.compact())
             await gate.reached.wait()
             with pytest.raises(ConfigurationError, match="another change is going"):
@@ -239,7 +239,7 @@ def test_shrinking_can_be_given_up(tmp_path: Path) -> None:
             assert [prompt.text for prompt in back] == ["waits"]
             with pytest.raises(ConfigurationError, match="cancelled"):
                 await shrinking
-            assert (await desk.said("e")).text == "six"
+            assert (await face.said("e")).text == "six"
 
     run(work)
 
@@ -248,8 +248,8 @@ def test_another_model_is_asked_from_the_next_prompt_on(tmp_path: Path) -> None:
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([[gate, *text("one")], text("two")])
-        async with at_desk(tmp_path, transport=transport, model="small") as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport, model="small") as face:
+            ask = face.interaction
             ask.submit("a")
             await gate.reached.wait()
             ask.set_model("large")
@@ -258,13 +258,13 @@ def test_another_model_is_asked_from_the_next_prompt_on(tmp_path: Path) -> None:
                 with pytest.raises(ConfigurationError):
                     ask.set_model(odd)
             gate.open.set()
-            await desk.until(n.RunFinished)
-            await desk.idle()
-            await desk.said("b")
+            await face.until(n.RunFinished)
+            await face.idle()
+            await face.said("b")
             assert ask.models()[0] == "large"
             assert ask.settings_shown()["model"] == "large"
         assert [body["model"] for body in transport.bodies] == ["small", "large"]
-        assert [e.model for e in desk.of(n.RunStarted)] == ["small", "large"]
+        assert [e.model for e in face.of(n.RunStarted)] == ["small", "large"]
 
     run(work)
 
@@ -272,12 +272,12 @@ def test_another_model_is_asked_from_the_next_prompt_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", range(10))
 def test_closing_at_any_step_on_the_way_to_another_model(tmp_path: Path, steps: int) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "one", session_store=":memory:") as desk:
-            desk.interaction.set_model("large")
-            desk.interaction.submit("a")
+        async with open_face(tmp_path, "one", session_store=":memory:") as face:
+            face.interaction.set_model("large")
+            face.interaction.submit("a")
             for _ in range(steps):
                 await asyncio.sleep(0)
-            await desk.interaction.close()
+            await face.interaction.close()
 
     run(work)
 
@@ -302,25 +302,25 @@ def test_a_model_without_a_key_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_in_force_in_words(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, sandbox="off", no_tools=True) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, sandbox="off", no_tools=True) as face:
+            ask = face.interaction
             assert ask.tools() == ()
             assert (ask.situation().policy, ask.situation().sandbox) == ("asks", "none")
             assert ask.policy_lines()[:2] == ("reading: allowed", "changing files: asked about")
-        async with at_desk(tmp_path, allow_mutating_tools=True) as desk:
-            states = {name: (category, state) for name, category, state in desk.interaction.tools()}
+        async with open_face(tmp_path, allow_mutating_tools=True) as face:
+            states = {name: (category, state) for name, category, state in face.interaction.tools()}
             assert states["write_file_safe"] == ("mutating", "allowed")
             assert states["bash_execute_safe"] == ("execution", "asked")
-            assert desk.interaction.situation().policy == "edits"
-            assert "changing files: allowed" in desk.interaction.policy_lines()
+            assert face.interaction.situation().policy == "edits"
+            assert "changing files: allowed" in face.interaction.policy_lines()
 
     run(work)
 
 
 def test_the_doctor_comes(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path) as desk:
-            lines = await desk.interaction.doctor()
+        async with open_face(tmp_path) as face:
+            lines = await face.interaction.doctor()
             assert lines[0].startswith("sandbox: ")
 
     run(work)
@@ -331,10 +331,10 @@ def test_closing_in_the_middle_of_a_request(tmp_path: Path, what: str) -> None:
     async def work() -> None:
         gate = Gate()
         transport = FakeTransport([*(text("x" * 2000) for _ in range(4)), [gate]])
-        async with at_desk(tmp_path, transport=transport) as desk:
-            ask = desk.interaction
+        async with open_face(tmp_path, transport=transport) as face:
+            ask = face.interaction
             for words in ("a", "b", "c", "d"):
-                await desk.said(words)
+                await face.said(words)
             requests: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
                 "compact": ask.compact,
                 "open": lambda: ask.open_session(None),
@@ -356,24 +356,24 @@ def test_closing_in_the_middle_of_a_request(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize("steps", range(0, 60, 5))
 def test_closing_at_any_step_on_the_way_to_another_session(tmp_path: Path, steps: int) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, "one") as desk:
-            await desk.said("a")
-            task = asyncio.ensure_future(desk.interaction.open_session(None))
+        async with open_face(tmp_path, "one") as face:
+            await face.said("a")
+            task = asyncio.ensure_future(face.interaction.open_session(None))
             for _ in range(steps):
                 await asyncio.sleep(0)
-            await desk.interaction.close()
+            await face.interaction.close()
             await asyncio.wait({task})
             task.exception()
-        async with at_desk(tmp_path) as desk:
-            assert [row.title for row in desk.interaction.sessions()] == ["a"]
+        async with open_face(tmp_path) as face:
+            assert [row.title for row in face.interaction.sessions()] == ["a"]
 
     run(work)
 
 
 def test_what_was_found_at_the_opening_is_told_at_once(tmp_path: Path) -> None:
     async def work() -> None:
-        async with at_desk(tmp_path, session=Wish(how="continue")) as desk:
-            assert "no session yet" in desk.of(n.Warned)[0].message
+        async with open_face(tmp_path, session=Wish(how="continue")) as face:
+            assert "no session yet" in face.of(n.Warned)[0].message
 
     run(work)
 
@@ -415,13 +415,13 @@ def test_a_kill_leaves_a_session_to_go_on_with(tmp_path: Path) -> None:
         process.communicate(timeout=20)
 
     async def work() -> None:
-        async with at_desk(tmp_path, "yes") as desk:
-            (row,) = desk.interaction.sessions()
+        async with open_face(tmp_path, "yes") as face:
+            (row,) = face.interaction.sessions()
             assert (row.session, row.title, row.held) == (session, "first", False)
-            await desk.interaction.open_session(session)
-            opened = await desk.until(SessionOpened)
+            await face.interaction.open_session(session)
+            opened = await face.until(SessionOpened)
             assert said(opened)[:3] == ["first", "half of it", "second"]
-            await desk.idle()
-            assert (await desk.said("go on")).text == "yes"
+            await face.idle()
+            assert (await face.said("go on")).text == "yes"
 
     run(work)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from interaction_desk import ESCAPED, Desk, run
+from interaction_face import ESCAPED, Face, run
 from run_world import FakeTransport, World, text
 
 from sluice.errors import ConfigurationError
@@ -28,15 +28,15 @@ def test_another_server_is_asked_and_the_connection_to_the_first_is_closed(tmp_p
             providers=(Provider(name="other", base_url=second),),
         )
         async with open_interaction(settings, escaped=ESCAPED, environ={}) as interaction:
-            desk = Desk(interaction)
-            await desk.idle()
-            assert (await desk.said("a")).text == "one"
+            face = Face(interaction)
+            await face.idle()
+            assert (await face.said("a")).text == "one"
             interaction.set_model("other:large")
-            assert (await desk.said("b")).text == "two"
+            assert (await face.said("b")).text == "two"
             assert interaction.settings_shown()["api_key"] is None, "it was the first one's"
-            assert [e.model for e in desk.of(n.RunStarted)] == ["small", "large"]
+            assert [e.model for e in face.of(n.RunStarted)] == ["small", "large"]
             await interaction.close()
-            await desk.reader
+            await face.reader
 
     with ReplayServer([b"".join(text("one"))]) as one, ReplayServer([b"".join(text("two"))]) as two:
         run(lambda: work(one.url, two.url))

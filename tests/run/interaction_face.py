@@ -1,4 +1,4 @@
-"""A person at an interaction, for tests: requests in, events in a list, waiting for the one that fits."""
+"""A face over an interaction, for tests: requests in, events in a list, waiting for the one that fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluice.values import notices as n
 ESCAPED = partial(visible, strict=True)
 
 
-class Desk:
+class Face:
     """`interaction` with its events so far; `until` waits for the next one behind the last that it found."""
 
     def __init__(self, interaction: Interaction) -> None:
@@ -76,8 +76,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def at_desk(folder: Path, *replies: Any, transport: Any = None, **more: Any) -> AsyncIterator[Desk]:
-    """A desk over a workspace below `folder`, with a model that says `replies`. Closed and checked on leaving."""
+async def open_face(folder: Path, *replies: Any, transport: Any = None, **more: Any) -> AsyncIterator[Face]:
+    """A face over a workspace below `folder`, with a model that says `replies`. Closed and checked on leaving."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     environ = more.pop("environ", {})
@@ -85,14 +85,14 @@ async def at_desk(folder: Path, *replies: Any, transport: Any = None, **more: An
     async with open_interaction(
         settings, escaped=ESCAPED, environ=environ, transport=transport or scripted_model(*replies)
     ) as interaction:
-        desk = Desk(interaction)
+        face = Face(interaction)
         try:
-            await desk.idle()
-            yield desk
+            await face.idle()
+            yield face
         finally:
             await interaction.close()
-            await desk.reader
-    desk.check()
+            await face.reader
+    face.check()
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
