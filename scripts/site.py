@@ -24,6 +24,7 @@ SOURCE = ROOT / "src"
 _QUOTE = re.compile(r"^::: (sluice[\w.]*)$", re.MULTILINE)
 _DOT = re.compile(r"^```dot\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MADE = re.compile(r"^<!-- made: ([\w-]+) -->$", re.MULTILINE)
+_COLOUR = "#5f7f9f"  # stands for the page's own, in docs/assets/site.css
 _STYLE = (
     'bgcolor="transparent" fontname="sans-serif" node [shape=box style="rounded" fontname="sans-serif" fontsize=11 '
     'color="#5f7f9f" fontcolor="#5f7f9f"] edge [fontname="sans-serif" fontsize=10 color="#5f7f9f" fontcolor="#5f7f9f"] '
@@ -91,7 +92,12 @@ def drawn(source: str) -> str:
     except subprocess.CalledProcessError as error:
         raise SiteError(f"Graphviz: {error.stderr.strip()}") from None
     svg = done.stdout[done.stdout.index("<svg") :]
-    svg = re.sub(r'<svg width="[^"]*" height="[^"]*"', '<svg style="max-width: 100%; height: auto"', svg, count=1)
+    svg = re.sub(
+        r'<svg width="(\d+)pt" height="[^"]*"',
+        lambda found: f'<svg width="{found[1]}pt" style="min-width: min({found[1]}pt, 32rem)"',
+        svg,
+        count=1,
+    ).replace(_COLOUR, "currentColor")
     return f'<div class="drawing" markdown="0">{re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)}</div>'.replace(
         "\n", ""
     )
@@ -150,11 +156,9 @@ def _models() -> str:
     rows = ["| `--model` | address | dialect | key from |", "|---|---|---|---|"]
     for one in BUILT_IN.values():
         variables = ", ".join(f"`{name}`" for name in one.key_env) or "none needed"
-        rows.append(f"| `{one.name}:…` | `{one.base_url}` | `{one.dialect}` | {variables} |")
-    home = BUILT_IN["openai-chat"]
-    rows.append(
-        f"| a bare name | `base_url`, or `{home.base_url}` | `dialect`, or `{home.dialect}` | `SLUICE_API_KEY` |"
-    )
+        address = one.base_url.partition("://")[2]
+        rows.append(f"| `{one.name}:…` | {address} | `{one.dialect}` | {variables} |")
+    rows.append(f"| a bare name | `base_url`, or OpenAI's | `{BUILT_IN['openai-chat'].dialect}` | `SLUICE_API_KEY` |")
     return "\n".join(rows)
 
 
