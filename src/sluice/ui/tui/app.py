@@ -118,7 +118,7 @@ class TerminalFace(App[int]):
         self._first_questions()
         self.run_worker(self._pump(), name="events", exit_on_error=True)
 
-    def _drawn_anew(self, _app: App[object]) -> None:
+    def _drawn_anew(self, _app: object = None) -> None:
         """Draws everything: after a suspension there is nothing of ours on the terminal."""
         self.refresh(layout=True)
         for widget in self.screen.walk_children():
@@ -277,6 +277,14 @@ class TerminalFace(App[int]):
     def on_prompt_area_remark(self, message: PromptArea.Remark) -> None:
         """Says it."""
         self.say(message.words, "warning")
+
+    def on_terminal_gone(self) -> None:
+        """Leaves as for SIGHUP, which does not come to a program that was started to outlive its terminal."""
+        self.leave(143)
+
+    def on_terminal_caught_up(self) -> None:
+        """Draws what the terminal has missed."""
+        self._drawn_anew()
 
     def on_paste_refused(self, message: messages.PasteRefused) -> None:
         """Says why nothing was pasted."""

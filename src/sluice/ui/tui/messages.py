@@ -88,6 +88,14 @@ class SteerWanted(Message):
         self.number = number
 
 
+class TerminalGone(Message):
+    """The terminal has ended: nothing can be read of it any more."""
+
+
+class TerminalCaughtUp(Message):
+    """The terminal took nothing for a while, and what was written meanwhile has been left out."""
+
+
 class PasteRefused(Message):
     """A paste of so many characters was too long for a prompt; nothing of it is kept."""
 
