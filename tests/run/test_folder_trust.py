@@ -90,6 +90,7 @@ def test_the_model_gets_the_files_once_a_person_says_so(folder: Path, tmp_path: 
         assert ["Use tabs." in str(body) for body in transport.bodies] == [False, True, True]
         warned = [event.message for event in face.of(n.Warned)]
         assert warned[0] == "AGENTS.md (9 bytes) is given to the model as untrusted text"
+        assert face.of(n.Warned)[0].expected
 
         again = FakeTransport([text("four")])
         async with open_face(tmp_path, transport=again) as face:

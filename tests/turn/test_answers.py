@@ -41,3 +41,12 @@ def test_our_own_denial_names_the_rule() -> None:
     result = answers.denied(call("edit"), None, "deny:ed*", "mutating")
     assert "deny:ed*" in result.error.message
     assert (result.status, result.blocked.category) == ("blocked", "mutating")
+
+
+@pytest.mark.parametrize("words", ["", "use the other file"])
+def test_a_persons_no_says_to_the_model_what_could_change_it(words) -> None:
+    result = answers.refused_by_person(call("edit"), words, "mutating")
+    assert words in result.error.message
+    assert result.end_turn == (not words)
+    assert result.facts == {"refused": words}
+    assert "the user can say yes" in result.blocked.how_to_allow

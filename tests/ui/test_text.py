@@ -174,6 +174,8 @@ def test_calls_side_by_side_have_whole_lines() -> None:
             },
             "⊘ read  blocked: run again with --allow-mutating-tools",
         ),
+        ({"status": "blocked", "facts": {"refused": ""}}, "⊘ read  you said no"),
+        ({"status": "blocked", "facts": {"refused": "not\nnow"}}, "⊘ read  you said no: not␊now"),
         (
             {"status": "failed", "error": ErrorInfo("no_match", "old_text\nis not there")},
             "✗ read  failed: old_text␊is not there  0.25 s",

@@ -55,13 +55,16 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         return (UserMessage("\n\n".join((_OPENING, *map(_marked, self.files))), origin="host"),)
 
-    def told(self) -> tuple[str, ...]:
-        """Lines for a person: what is given, how much of it, and what is not."""
-        given = (
+    def given(self) -> tuple[str, ...]:
+        """Lines for a person: what is given, and how much of it."""
+        return tuple(
             f"{one.path} ({one.bytes} bytes{f'; {one.note}' if one.note else ''}) is given to the model as untrusted text"
             for one in self.files
         )
-        return (*given, *self.problems)
+
+    def told(self) -> tuple[str, ...]:
+        """Lines for a person: what is given, how much of it, and what is not."""
+        return (*self.given(), *self.problems)
 
 
 NO_INSTRUCTIONS = Instructions()

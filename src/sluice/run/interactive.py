@@ -268,7 +268,7 @@ class _Live:
         agent = self._session.agent
         self._stream.tell(SessionOpened(session=agent.session, history=history))
         while agent.parts.news:  # a person need not wait for the first run to learn what was found at the opening
-            self._stream.tell(n.Warned(message=agent.parts.news.pop(0)))
+            self._warn(agent.parts.news.pop(0))
         self._tell_situation()
 
     def place(self) -> str:
@@ -394,7 +394,11 @@ class _Live:
         given = self._instructions()
         agent.send_first(*given.messages())
         for line in given.told():
-            self._stream.tell(n.Warned(message=line))
+            self._warn(line)
+
+    def _warn(self, line: str) -> None:
+        """Says a line; that a file is read to which the person agreed is no warning."""
+        self._stream.tell(n.Warned(message=line, expected=line in self._instructions().given()))
 
     def _instructions(self) -> Instructions:
         return NO_INSTRUCTIONS if self._trust is None else self._trust.given()

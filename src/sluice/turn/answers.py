@@ -25,6 +25,8 @@ _SKIPPED = {
     "ended": "the run ends here.",
 }
 
+_BY_A_YES = "the user can say yes when it is asked for again; do that only with a reason that the user did not know"
+
 FAILED_BEFORE = "failed"
 RUN_ENDS = "ended"
 
@@ -87,7 +89,10 @@ def not_started(call: ToolCall) -> ToolResult:
 
 
 def refused_by_person(call: ToolCall, words: str, category: Category) -> ToolResult:
-    """The result of a call that a person said no to. Without a word for the model it asks to end the turn."""
+    """The result of a call that a person said no to. Without a word for the model it asks to end the turn.
+
+    For a face the fact `refused` holds the person's words, empty where there are none.
+    """
     message = f"The user refused this call and said: {words}" if words else "The user refused this call."
     return ToolResult(
         ok=False,
@@ -95,7 +100,8 @@ def refused_by_person(call: ToolCall, words: str, category: Category) -> ToolRes
         tool=call.name,
         end_turn=not words,
         error=ErrorInfo("refused", message),
-        blocked=Blocked(category=category, missing=(), how_to_allow="the user allows it when asked"),
+        blocked=Blocked(category=category, missing=(), how_to_allow=_BY_A_YES),
+        facts={"refused": words},
         failure="blocked",
     )
 

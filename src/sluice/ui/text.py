@@ -298,6 +298,8 @@ def _ending(result: ToolResult, seconds: float) -> tuple[str, str]:
     if result.ok:
         return "✓", time
     if result.status == "blocked":
+        if (said := result.facts.get("refused")) is not None:
+            return "⊘", f"you said no: {one_line(str(said))}" if said else "you said no"
         how = one_line(result.blocked.how_to_allow) if result.blocked else why
         return "⊘", f"blocked: {how}" if how else "blocked"
     if result.status in ("skipped", "cancelled"):

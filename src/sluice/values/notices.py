@@ -177,9 +177,10 @@ class Waiting(_Notice, frozen=True, tag="waiting", kw_only=True):
 
 
 class Warned(_Notice, frozen=True, tag="warning", kw_only=True):
-    """Something a person should know that stops nothing."""
+    """Something a person should know that stops nothing. `expected` is what the person agreed to before."""
 
     message: str
+    expected: bool = False
 
 
 class Failed(_Notice, frozen=True, tag="error", kw_only=True):

@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
 from sluice.run.interaction import Event, SessionOpened
 from sluice.testing.scripted_interaction import HOLD, Item, ScriptedInteraction, finished
+from sluice.turn import answers
 from sluice.ui.tui import transcript as transcript_module
 from sluice.ui.tui.app import TerminalFace
 from sluice.values import notices as n
@@ -402,3 +404,31 @@ def test_a_frame_costs_no_more_in_a_long_conversation() -> None:
         assert frame() < 25 * few + 0.02
 
     play([text("begin")], act)
+
+
+@pytest.mark.parametrize("words", ["", "not this [bold]file\x1b[0m"])
+def test_a_no_of_the_person_reads_as_theirs(words: str) -> None:
+    refused = answers.refused_by_person(ToolCall(index=0, id="c0", name="edit", arguments="{}"), words, "mutating")
+
+    async def act(app: TerminalFace, pilot: Pilot[int], _interaction: ScriptedInteraction) -> None:
+        rows = shown(app)
+        assert any("edit a.py" in row and "has not run: you said no" in row for row in rows), rows
+        assert not any("The user" in row or "asked for again" in row for row in rows)
+        assert any("“not this [bold]file␛[0m”" in row for row in rows) == bool(words)
+
+    end = n.CallFinished(turn=1, position=0, id="c0", tool="edit", result=refused, seconds=0.0)
+    play([*call(0, "edit", "a.py"), arrived(0, "edit", "a.py"), end, HOLD], act)
+
+
+def test_what_the_person_agreed_to_is_no_warning_and_home_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/person")
+
+    async def act(app: TerminalFace, pilot: Pilot[int], _interaction: ScriptedInteraction) -> None:
+        rows = shown(app)
+        assert "   · AGENTS.md is given".strip() in [row.strip() for row in rows], rows
+        assert any("! warning: mind this" in row for row in rows)
+        assert any("large-model in ~/project, 2 tools" in row for row in rows)
+
+    given = n.Warned(message="AGENTS.md is given", expected=True)
+    started = msgspec.structs.replace(STARTED, workspace="/home/person/project")
+    play([given, n.Warned(message="mind this"), started, HOLD], act)

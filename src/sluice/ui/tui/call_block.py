@@ -35,7 +35,7 @@ class CallBlock(Block):
         self._name = ""
         self._size = 0
         self._started: float | None = None
-        self._output = self._diff = self._error = self._blocked = ""
+        self._output = self._diff = self._error = self._blocked = self._said = ""
         self._left_out = 0  # characters of the output
         self._diff_cut = False
         self._ran = True
@@ -136,6 +136,10 @@ class CallBlock(Block):
         error = result.error
         self._error = "" if ok or error is None else one_line(f"{error.message}", 500)
         self._blocked = result.blocked.how_to_allow if result.blocked is not None and result.blocked.missing else ""
+        if result.status == "blocked" and (said := result.facts.get("refused")) is not None:
+            self._mark, self._state = ("⊘", CAUTION), (("has not run: you said no", CAUTION),)
+            self._error = self._blocked = ""
+            self._said = one_line(str(said), 500)
         self.changed()
 
     def withdrawn(self, reason: str) -> None:
@@ -163,6 +167,8 @@ class CallBlock(Block):
 
     def _what_came(self, width: int) -> list[Strip]:
         rows: list[Strip] = []
+        if self._said:
+            rows += plain_rows(f"“{self._said}”", width, DIM, "  ")[:6]
         if self._error:
             rows += plain_rows(self._error, width, BAD, "  ")[:6]
         if self._blocked and self._blocked not in self._error:

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from sluice.run.interaction import ApprovalSettled, ApprovalWanted, Event, Situation
+from sluice.ui.tui.home_path import from_home
 from sluice.ui.visible import one_line
 from sluice.values import notices as n
 
@@ -150,7 +151,7 @@ def status_words(situation: Situation, activity: str, width: int) -> str:
         ),
         (1, one_line(situation.policy, 40)),
         (6, f"sandbox: {one_line(situation.sandbox, 20)}"),
-        (7, one_line(situation.workspace, 60)),
+        (7, one_line(from_home(situation.workspace), 60)),
     ]
     shown = [part for part in parts if part[1]]
     line = " · ".join(words for _rank, words in shown)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sluice.run.interaction import Event, PromptBegan, SessionOpened
 from sluice.ui.tui.block import Block
 from sluice.ui.tui.call_block import CallBlock
+from sluice.ui.tui.home_path import from_home
 from sluice.ui.tui.markdown_stream import MarkdownStream
 from sluice.ui.tui.reasoning_block import ReasoningBlock
 from sluice.ui.tui.said_blocks import Kind, PromptBlock, note
@@ -196,7 +197,7 @@ class TranscriptFeed:
                 words = f"{event.reason}; trying again in {event.seconds:.1f} s (attempt {event.attempt} failed)"
                 self.say(words, "warning")
             case n.Warned():
-                self.say(event.message, "warning")
+                self.say(event.message, "note" if event.expected else "warning")
             case n.Failed():
                 self._last_error = event.message
                 self.say(event.message, "error")
@@ -216,7 +217,7 @@ class TranscriptFeed:
                 blocked = f", blocked: {', '.join(event.blocked)}" if event.blocked else ""
                 tools = f"{len(event.tools)} tools{blocked}" if event.tools else "no tools"
                 mode = "" if event.mode == "real" else f" ({event.mode})"
-                self.say(f"{event.model}{mode} in {event.workspace}, {tools}", gap=True)
+                self.say(f"{event.model}{mode} in {from_home(event.workspace)}, {tools}", gap=True)
             return
         self._end_reply()
         self.running.clear()
