@@ -469,14 +469,14 @@ def test_a_call_of_those_vectors_is_whole_only_if_its_arguments_are_an_object(sh
 def test_the_last_word_on_id_name_and_arguments() -> None:
     got = Assembled([], stop=None)
     late = got.assembler.open_call(0, None, None, got.deltas)
-    got.assembler.extend(late, '{"x":')
+    got.assembler.extend(late, '{"x":', got.deltas)
     got.assembler.identify(late, "a", "f", got.deltas)
     assert got.deltas == [CallOpened(0, "a", "f")]
     got.assembler.replace_arguments(late, '{"x":2}')
     got.assembler.close_call(late, got.deltas)
     early = got.assembler.open_call(1, "b", "g", got.deltas)
     got.assembler.identify(early, "c", "g", got.deltas)
-    got.assembler.extend(early, "{}")
+    got.assembler.extend(early, "{}", got.deltas)
     renamed = got.assembler.open_call(2, "d", "h", got.deltas)
     got.assembler.identify(renamed, None, "rm", got.deltas)
     got.assembler.finish("tool_use", got.deltas)
@@ -491,9 +491,9 @@ def test_the_last_word_on_id_name_and_arguments() -> None:
 def test_both_ways_to_add_arguments_to_a_known_call_are_bounded() -> None:
     got = Assembled([], stop=None, max_bytes=4)
     call = got.assembler.open_call(0, "a", "f", got.deltas)
-    got.assembler.extend(call, "éé")
+    got.assembler.extend(call, "éé", got.deltas)
     with pytest.raises(Bound):
-        got.assembler.extend(call, "x")
+        got.assembler.extend(call, "x", got.deltas)
     got.assembler.replace_arguments(call, "éé")
     with pytest.raises(Bound):
         got.assembler.replace_arguments(call, "ééx")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sluice.errors import StreamError
 from sluice.values.deltas import CallArgument, CallClosed, CallOpened, CallProgress, Delta
 from sluice.wire.intent import WatchedCalls
+from sluice.wire.json_scan import JsonScanner
 from sluice.wire.reply import ReplyReader
 
 
@@ -176,3 +177,119 @@ def test_what_is_told_is_what_is_run(arguments: dict[str, Any], at: list[int]) -
     assert all(told[name].startswith(tail) for name, tail in tails.items())
     assert sizes == sorted(sizes)
     assert sizes[-1] == len(text)
+
+
+_MESSAGES_OPEN = {"type": "tool_use", "id": "1", "name": "f", "input": {}}
+_RESPONSES_OPEN = {"type": "function_call", "id": "i", "call_id": "1", "name": "f", "arguments": ""}
+
+
+def _messages_piece(text: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": text}}
+
+
+def _responses_piece(text: str) -> dict[str, Any]:
+    return {"type": "response.function_call_arguments.delta", "item_id": "i", "output_index": 0, "delta": text}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "piece", "first"),
+    [
+        (
+            "anthropic_messages",
+            _messages_piece,
+            [
+                {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}},
+                {"type": "content_block_start", "index": 0, "content_block": _MESSAGES_OPEN},
+            ],
+        ),
+        (
+            "openai_responses",
+            _responses_piece,
+            [
+                {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
+                {"type": "response.output_item.added", "output_index": 0, "item": _RESPONSES_OPEN},
+            ],
+        ),
+    ],
+)
+def test_a_dialect_that_knows_its_open_calls_tells_each_fragment_as_it_comes(
+    dialect: str, piece: Any, first: list[dict[str, Any]]
+) -> None:
+    reader = ReplyReader(dialect, intent=True)
+    for event in first:
+        reader.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    told = [
+        reader.feed(b"data: " + json.dumps(piece(text)).encode() + b"\n\n")
+        for text in ('{"path":"a.py","con', 'tent":"one', " two")
+    ]
+    assert told == [
+        [CallArgument(0, "path", "a.py"), CallProgress(0, 19, "", "")],
+        [CallProgress(0, 29, "one", "content")],
+        [CallProgress(0, 33, " two", "content")],
+    ]
+
+
+def _told(pieces: list[str]) -> list[Delta]:
+    calls = WatchedCalls(4, 100_000, lambda rule: None)
+    out: list[Delta] = []
+    calls.open_call(0, "1", "f", out)
+    for piece in pieces:
+        calls.add(0, None, None, piece, out)
+        calls.fold()
+    return out[1:]
+
+
+def _told_by_the_scanner(pieces: list[str]) -> list[Delta]:
+    """The same without waiting for anything."""
+    scanner, size = JsonScanner(keep=False), 0
+    out: list[Delta] = []
+    for piece in pieces:
+        if scanner.end == scanner.size == 2:
+            scanner = JsonScanner(keep=False)
+        size += len(piece.encode())
+        done: list[Any] = []
+        tail = scanner.feed(piece, done)
+        out += [CallArgument(0, member.name, member.value) for member in done]
+        out.append(CallProgress(0, size, tail, scanner.name if tail else ""))
+    return out
+
+
+_NESTED = st.recursive(
+    _TEXTS | st.sampled_from(["]", "}", '"]', "\\", "[{", "\n"]) | st.integers(-9, 9) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(_TEXTS, _NESTED, max_size=3),
+    st.lists(st.integers(0, 10**6), max_size=20),
+    st.none() | st.tuples(st.integers(0, 10**6), st.sampled_from('"{}[],:x0')),
+)
+def test_what_waits_for_its_bracket_is_told_no_later(
+    arguments: dict[str, Any], at: list[int], spoilt: tuple[int, str] | None
+) -> None:
+    text = json.dumps(arguments, ensure_ascii=False)
+    if spoilt is not None:
+        place = spoilt[0] % len(text)
+        text = text[:place] + spoilt[1] + text[place + 1 :]
+    places = [0, *sorted(a % len(text) for a in at), len(text)]
+    for pieces in ([text[a:b] for a, b in pairwise(places) if a < b], list(text)):
+        assert _told(pieces) == _told_by_the_scanner(pieces)
+
+
+def test_a_list_in_small_pieces_is_scanned_once_and_held_in_few() -> None:
+    calls = WatchedCalls(4, 1_000_000, lambda rule: None)
+    out: list[Delta] = []
+    calls.open_call(0, "1", "f", out)
+    text = '{"edits":[' + ",".join(['{"line":1,"text":"x y z"}'] * 4_000)
+    for i in range(0, len(text), 5):
+        calls.add(0, None, None, text[i : i + 5], out)
+        if i % 5_000 == 0:
+            calls.fold()
+    (watched,) = calls._watched.values()
+    assert watched.scanner.size <= 15, "text inside the list was scanned before it could tell anything"
+    assert len(watched.waiting) < 3_200
+    calls.add(0, None, None, "]", out)
+    assert out[-2].value == [{"line": 1, "text": "x y z"}] * 4_000  # type: ignore[union-attr]
+    assert not watched.waiting

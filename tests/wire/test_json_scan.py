@@ -209,6 +209,15 @@ def test_path_and_depth_follow_the_text() -> None:
     assert scanner.value_at == 14
 
 
+def test_the_bracket_that_a_member_waits_for() -> None:
+    scanner, done = JsonScanner(keep=False), []
+    seen = []
+    for piece in ['{"a": 1', ', "b": ', "[", '{"c": "}', '"}', ", 2", '], "d": "', 'x", "e": {', "}}"]:
+        scanner.feed(piece, done)
+        seen.append(scanner.awaits)
+    assert seen == [None, None, "]", "]", "]", "]", None, "}", None]
+
+
 def test_only_looked_for_keys() -> None:
     scanner, _, _ = _fed(['{"name":"x","age":3}'], keys={"name"})
     assert scanner.broken_at == 17

@@ -114,7 +114,7 @@ class CallAssembler:
             if call.size > self._max_bytes:
                 raise Bound("max_arguments_bytes", self._max_bytes, call.size, "bytes")
 
-    def extend(self, call: PartialCall, arguments: str) -> None:
+    def extend(self, call: PartialCall, arguments: str, out: list[Delta]) -> None:
         """The next fragment of a call that the dialect knows, and whose name is closed. Raises `Bound`."""
         self._last = call
         call.fragments.append(arguments)

@@ -142,6 +142,16 @@ class JsonScanner:
         return self._base
 
     @property
+    def awaits(self) -> str | None:
+        """The bracket without which no more text can finish a member; `None` if any text may finish one.
+
+        Text that lacks it may be kept back and fed later, in one piece: members and tails are the same.
+        """
+        if self.value_at is None or len(self._stack) < 2:
+            return None
+        return self._stack[1]
+
+    @property
     def path(self) -> tuple[str | int, ...]:
         """Keys and indexes that lead to the value being written, or written last."""
         return tuple(step for step in self._path if step is not None)

@@ -106,7 +106,7 @@ class MessagesReader:
                         call = block.call
                         if call is not None:
                             if delta.partial_json:
-                                extend(call, delta.partial_json)
+                                extend(call, delta.partial_json, out)
                             continue
                     elif kind == "text_delta":
                         if block.kind == "text":

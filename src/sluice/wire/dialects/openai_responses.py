@@ -115,7 +115,7 @@ class ResponsesReader:
                 if kind == _ARGUMENTS:
                     call = output.open_calls.get(index)
                     if call is not None:
-                        extend(call, delta)
+                        extend(call, delta, out)
                         continue
                 elif kind == _SUMMARY:
                     if output.torn:
@@ -256,7 +256,7 @@ class ResponsesReader:
         if item.call is None or item.done:
             self._state.tolerate("orphan_fragment")
         elif delta:
-            self._state.calls.extend(item.call, delta)
+            self._state.calls.extend(item.call, delta, out)
 
     def _arguments_done(self, event: dict[str, Any], out: list[Delta]) -> None:
         custom = "input" in event
