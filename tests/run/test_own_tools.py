@@ -116,6 +116,16 @@ def test_other_forms_of_docstring_are_read(doc: str) -> None:
     assert spec.parameters["properties"]["word"]["description"] == "The word."
 
 
+@pytest.mark.parametrize("accepts", [True, False])
+def test_a_reading_tool_can_accept_calls_that_were_closed(accepts: bool) -> None:
+    @tool(category="read_only", accepts_healed=accepts)
+    def look(word: str) -> str:
+        """Looks."""
+        return word
+
+    assert World(look).spec().accepts_healed is accepts
+
+
 def _bare(word: str) -> str:
     return word
 
@@ -191,6 +201,7 @@ def test_what_cannot_be_a_tool_is_said_where_it_is_defined(function: Callable[..
         ({"name": "no good"}, "tool name 'no good' must match"),
         ({"category": "writing"}, "tool give: 'writing' is no category"),
         ({"category": "read_only", "changes_repository": True}, "read_only and has a risk mark"),
+        ({"category": "mutating", "accepts_healed": True}, "only read_only tools may accept healed calls"),
         ({"subject": "nothing"}, "its subject 'nothing' is none of its arguments"),
         ({"timeout_seconds": 0}, "must be more than 0"),
         ({"max_output_bytes": float("nan")}, "must be more than 0"),

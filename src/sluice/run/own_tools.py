@@ -78,6 +78,7 @@ def tool(
     timeout_seconds: float = 30.0,
     max_output_bytes: int = 64 * 1024,
     subject: str | None = None,
+    accepts_healed: bool = False,
 ) -> Callable[[Callable[P, R]], OwnTool[P, R]]:
     """Makes a tool of a function, plain or `async`.
 
@@ -93,6 +94,7 @@ def tool(
     `category` says what it needs: nothing (`read_only`), `allow_mutating_tools`, or `allow_execution_tools`; the two
     marks ask for the other approval as well. One call may take `timeout_seconds` and show the model `max_output_bytes`
     (bytes; the run's `max_tool_output_bytes` if that is less). `subject` names the argument that says what a call touches.
+    `accepts_healed`, for `read_only` alone, lets a cut call run with its arguments closed where the user allows it.
 
     Raises `RegistrationError`, where the function is defined, for one that cannot be a tool.
     """
@@ -117,6 +119,7 @@ def tool(
             subject=subject,
             max_output_bytes=max_output_bytes,
             timeout_seconds=timeout_seconds,
+            accepts_healed=accepts_healed,
             description=_words(function)[0],
         )
         Registry((declared,))  # its rules hold here already, where the mistake is
