@@ -144,9 +144,23 @@ def test_the_whole_text_and_its_length_are_shown() -> None:
     text = question(command)
     assert body(text) == command
     assert f"{len(command):,} characters" in text
-    assert "not_approved: why" in text
+    assert "  asked because why\n" in text
     assert "/project" in text
     assert len(command) > MAX_ANSWER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("unread_command: this line is not read for certain", "this line is not read for certain"),
+        ("ask:bash[make *]: a rule of yours covers this tool", "ask:bash[make *]: a rule of yours covers this tool"),
+        ("healed:not_approved: words", "healed:not_approved: words"),
+        ("not_approved", "not_approved"),
+    ],
+)
+def test_a_built_in_rule_gives_its_words_and_a_rule_of_ones_own_its_name(reason: str, shown: str) -> None:
+    text = approver().question(SHELL, json.dumps({"command": "make"}), reason, 80)
+    assert f"  asked because {shown}\n" in text
 
 
 def test_what_stands_behind_a_call_is_shown_and_cannot_pass_for_ours() -> None:

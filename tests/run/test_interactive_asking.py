@@ -48,7 +48,7 @@ def test_once_covers_one_call(tmp_path: Path, own_home: Path) -> None:
             assert second.number == first.number + 1
         assert (first.tool, first.category) == ("write_file_safe", "mutating")
         assert first.folder == str(tmp_path / "work")
-        assert "not_approved" in first.reason
+        assert first.reason == "mutating tools are not allowed in this run"
         assert first.session_words is not None
         assert json.loads(first.arguments) == {"path": "a.txt", "content": "x"}
         results = [event.result for event in face.of(n.CallFinished)]

@@ -62,7 +62,9 @@ def test_the_session_that_is_open_is_shown_again(tmp_path: Path) -> None:
         async with open_face(tmp_path, "one") as face:
             await face.said("a")
             await face.interaction.open_session(face.interaction.situation().session)
-            assert said(await face.until(SessionOpened)) == ["a", "one"]
+            opened = await face.until(SessionOpened)
+            assert said(opened) == ["a", "one"]
+            assert opened.subjects["apply_patch"] == "path"
 
     run(work)
 

@@ -12,7 +12,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
-from sluice.run.question import GUTTER, counted, in_one_line, shown_arguments
+from sluice.run.question import GUTTER, counted, in_one_line, shown_arguments, why_asked
 from sluice.values.calls import ToolSpec
 
 TERMINAL = "/dev/tty"
@@ -81,7 +81,7 @@ class TerminalApprover:
     def question(self, spec: ToolSpec, arguments: str, reason: str, columns: int = 80) -> str:
         """The whole text of the question; apart from newlines it holds no control character."""
         lines = ["", f"The model wants to use {self._one_line(spec.name)} ({spec.category})"]
-        lines += [f"  in {self._one_line(self._folder)}", f"  asked because {self._one_line(reason)}"]
+        lines += [f"  in {self._one_line(self._folder)}", f"  asked because {self._one_line(why_asked(reason))}"]
         total = 0
         for shown in shown_arguments(arguments, self._escaped):
             total += shown.characters

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sluice.run.grants import SessionGrants
 from sluice.run.interaction import Allowed, ApprovalSettled, ApprovalWanted, Event
-from sluice.run.question import GUTTER, Escaped, in_one_line, shown_arguments
+from sluice.run.question import GUTTER, Escaped, in_one_line, shown_arguments, why_asked
 from sluice.values.calls import ToolSpec, call_digest
 from sluice.values.ports import Audit
 
@@ -104,7 +104,7 @@ class FaceApprover:
             folder=in_one_line(self._folder, self._escaped),
             text="\n".join(lines),
             characters=total,
-            reason=in_one_line(reason, self._escaped),
+            reason=in_one_line(why_asked(reason), self._escaped),
             session_words=self.grants.offer(spec, reason),
             arguments=arguments,
             details=tuple(notes),

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -67,10 +67,14 @@ class PromptBegan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
-    """Another conversation is shown from here on: what is stored of it, oldest first."""
+    """Another conversation is shown from here on: what is stored of it, oldest first.
+
+    `subjects` names for each tool the argument that says what a call touches, `None` where there is none.
+    """
 
     session: str
     history: Conversation
+    subjects: Mapping[str, str | None] = {}
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

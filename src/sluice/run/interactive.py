@@ -266,7 +266,8 @@ class _Live:
 
     def _tell_session(self, history: Conversation) -> None:
         agent = self._session.agent
-        self._stream.tell(SessionOpened(session=agent.session, history=history))
+        subjects = {spec.name: spec.subject for spec in agent.parts.executor.specs()}
+        self._stream.tell(SessionOpened(session=agent.session, history=history, subjects=subjects))
         while agent.parts.news:  # a person need not wait for the first run to learn what was found at the opening
             self._warn(agent.parts.news.pop(0))
         self._tell_situation()

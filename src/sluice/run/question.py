@@ -13,6 +13,7 @@ import msgspec
 
 GUTTER = "│ "
 _ODD_SHOWN = 8  # characters that are no ASCII and are named
+_BUILT_IN = ("not_approved", "unread_command")  # rules that no person wrote; their names say less than their words
 
 Escaped = Callable[[str], str]
 """Makes text safe to show. Newlines stay, and nothing is left out."""
@@ -45,6 +46,12 @@ def shown_arguments(arguments: str, escaped: Escaped) -> Iterator[Shown]:
 def in_one_line(text: str, escaped: Escaped) -> str:
     """The text, escaped, in one line, whole."""
     return escaped(text).replace("\n", "␊").replace("\t", "␉")
+
+
+def why_asked(reason: str) -> str:
+    """A verdict's `rule: words` for a person: only the words of a built-in rule; a rule of one's own stays named."""
+    rule, _colon, words = reason.partition(": ")
+    return words if words and rule in _BUILT_IN else reason
 
 
 def counted(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ QUIET, ALONE = 0.02, 0.01
 def question(number: int = 1, text: str = "command: 8 characters, 1 line\n│ make all", **more: Any) -> ApprovalWanted:
     values: dict[str, Any] = {
         "tool": "bash", "category": "execution", "folder": "/project", "characters": len(text),
-        "reason": "not_approved: no approval for execution", "session_words": "exactly this call of bash",
+        "reason": "execution tools are not allowed in this run", "session_words": "exactly this call of bash",
         "arguments": '{"command": "make all"}',
     }  # fmt: skip
     return ApprovalWanted(number=number, text=text, **{**values, **more})
@@ -74,7 +74,7 @@ def test_one_key_answers(key: str, allowed: str) -> None:
             "bash",
             "(execution)?",
             "make all",
-            "not_approved",
+            "asked because execution tools are not allowed",
             "/project",
             "s allows exactly",
             "y once",

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from sluice.ui.tui.block import Block
 from sluice.ui.tui.call_block import CallBlock
 from sluice.ui.tui.markdown_stream import MarkdownStream
 from sluice.ui.tui.reasoning_block import ReasoningBlock
 from sluice.ui.tui.said_blocks import PromptBlock, note
-from sluice.values.messages import AssistantMessage, Conversation, ImagePart, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, ImagePart, ToolCall, ToolMessage, UserMessage
 from sluice.values.results import ResultStatus, ToolResult
 
 MAX_MESSAGES = 300  # the last ones of a stored conversation that are shown
 MAX_CHARACTERS = 300_000  # of these messages together; so much is made into blocks in a few tenths of a second
 
 
-def stored_blocks(history: Conversation) -> list[Block]:
-    """The blocks of the last messages, oldest first, and a line that says how many came before."""
+def stored_blocks(history: Conversation, subjects: Mapping[str, str | None]) -> list[Block]:
+    """The blocks of the last messages, oldest first, and a line that says how many came before.
+
+    `subjects` is as in `SessionOpened`; a call of a tool that is not in it, or without its subject, shows its arguments.
+    """
     blocks: list[Block] = []
     first = _first_shown(history)
     if first:
@@ -30,7 +37,7 @@ def stored_blocks(history: Conversation) -> list[Block]:
                 blocks += _text(message.content or "", bool(blocks))
                 for asked in message.tool_calls:
                     call = calls[asked.id] = CallBlock(asked.name)
-                    call.arrives(_subject(asked.arguments), asked.status)
+                    call.arrives(_subject(asked, subjects), asked.status)
                     blocks.append(call)
             case ToolMessage():
                 if message.call_id in calls:
@@ -85,6 +92,14 @@ def _text(text: str, begun: bool) -> list[Block]:
     return blocks
 
 
-def _subject(arguments: str) -> str:
-    """What stands for the subject of a stored call: its arguments, which is all that is stored of it."""
-    return "" if arguments.strip() in ("", "{}") else arguments
+def _subject(call: ToolCall, subjects: Mapping[str, str | None]) -> str:
+    """What a call touches, as its block showed it while the call was live."""
+    name = subjects.get(call.name, "")
+    if name is None:
+        return ""
+    try:
+        found = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeError):
+        return call.arguments
+    subject = found.get(name) if isinstance(found, dict) else None
+    return subject if isinstance(subject, str) else call.arguments if found else ""

@@ -238,7 +238,7 @@ class TranscriptFeed:
         self.running.clear()
         self._calls.clear()
         self._started = ()
-        self.blocks[:] = stored_blocks(event.history)
+        self.blocks[:] = stored_blocks(event.history, event.subjects)
         self.draft = 0
         for block in self.blocks:
             block.show_details(self.details)
