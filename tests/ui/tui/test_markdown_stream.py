@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.ui.tui import markdown_stream as module
 from sluice.ui.tui.block import Block
-from sluice.ui.tui.markdown_stream import MarkdownStream
+from sluice.ui.tui.markdown_stream import MAX_STEP, MarkdownStream
 
 PIECES = [
     "# Title\n\n", "Words and **more** words\nsecond line\n\n", "- one\n- two\n  - three\n\n", "1. a\n2. b\n\n",
@@ -52,8 +52,8 @@ def test_it_is_the_same_however_it_was_cut(pieces: list[str], chance: random.Ran
     assert streamed(text, cuts) == whole
 
 
-def test_it_is_the_same_character_by_character() -> None:
-    text = "".join(PIECES)
+@pytest.mark.parametrize("text", ["".join(PIECES), "1. a\n2. b\n\n1. c\n\n10. d\n"], ids=["all", "numbers"])
+def test_it_is_the_same_character_by_character(text: str) -> None:
     assert streamed(text, list(range(1, len(text)))) == streamed(text, [])
 
 
@@ -89,7 +89,7 @@ def test_what_is_open_stays_small(text: str) -> None:
         step = stream.step()
         shown += sum(block.weight for block in step.finished)
         assert sum(block.weight for block in step.open) <= module.MAX_OPEN + 1000
-    assert shown > len(text) // 3
+    assert shown > len(text) // 6  # of a table its cells count
 
 
 def test_a_step_takes_a_bounded_part_of_what_waits() -> None:
@@ -122,3 +122,32 @@ def test_sequences_torn_between_pieces_are_marks() -> None:
     shown = "\n".join(streamed("a\x1b]8;;http://x\x07b\u202ec\r\nd", [2, 3, 9, 20]))
     assert "\x1b" not in shown
     assert "␛]8;;http://x␇b<U+202E>c\nd" in shown
+
+
+@pytest.mark.parametrize("step", [50, 1000, 100_000])
+@pytest.mark.parametrize("edge", ["| ", ""], ids=["with edges", "without"])
+def test_a_long_table_keeps_its_heading_in_every_part(step: int, edge: str) -> None:
+    rows_of_it = [f"{edge}row {number} | a value" for number in range(600)]
+    text = "\n".join([f"{edge}left | right", f"{edge}--- | ---", *rows_of_it, "", "After it.", ""])
+    shown = streamed(text, list(range(step, len(text), step)))
+    assert not [row for row in shown if "|" in row]
+    headings = [at for at, row in enumerate(shown) if row.startswith("left")]
+    assert len(headings) > (1 if step < MAX_STEP else 0)
+    assert all(shown[at + 1].startswith("──") and shown[at + 2].startswith("row ") for at in headings)
+    assert [row.split(" │")[0].strip() for row in shown if row.startswith("row ")] == [f"row {n}" for n in range(600)]
+    assert shown[-1] == "After it."
+
+
+@pytest.mark.parametrize("after", ["# Title\n", "\nwords\n", "> quoted\n"])
+def test_nothing_but_rows_comes_below_the_heading_of_a_cut_table(after: str) -> None:
+    stream = MarkdownStream()
+    stream.feed("| a |\n| - |\n" + "| row of it |\n" * 400)
+    stream.step()
+    while stream.step().more:
+        pass
+    stream._open = ""  # as where the cut is just at its end
+    assert stream._heading
+    stream.feed(after)
+    stream.end()
+    assert rows(stream.step().finished)[-1].strip("▎ ") in ("Title", "words", "quoted")
+    assert not stream._heading

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from sluice.ui.tui.block import Block, LineBlock
-from sluice.ui.tui.code_block import CodeBlock
+from sluice.ui.tui.code_block import CodeBlock, ends_clean
 from sluice.ui.tui.markdown_blocks import blocks_of, parser
 from sluice.ui.tui.styles import DIM
 from sluice.ui.visible import visible
@@ -22,6 +22,7 @@ MAX_TORN = 8  # characters that may be held back until the next one comes
 CODE_LINES = 100  # lines of a fence in one block
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*(?:\n|$))|~{3,})[ \t]*([^\n]*)")
 _AT_MARGIN = re.compile(r"(?<=\n)(?=\S)")
+_TORN_NUMBER = re.compile(r"\n {0,3}\d{1,9}\Z")
 _JOINERS = ("\u200c", "\u200d")
 _TORN = ("\r", *_JOINERS)  # what belongs to the character after it
 
@@ -46,6 +47,9 @@ class MarkdownStream:
         self._waiting = ""
         self._open = ""  # visible text: what was looked at and is not finished
         self._fence: tuple[str, str] | None = None  # the mark and the language of the fence that is open
+        self._heading = ""  # of a table that was cut in two: what follows is its next rows, if they are rows
+        self._heading = ""  # of a table that was cut in two: what follows is its next rows, if they are rows
+        self._heading = ""  # of a table that was cut in two: what follows is its next rows, if they are rows
         self._begun = begun  # whether there is anything above
         self._code_begun = False
         self._ended = False
@@ -94,7 +98,7 @@ class MarkdownStream:
             if self._open:
                 finished += self._made(self._open)
             finished.append(LineBlock(((words, DIM),), gap=self._begun))
-            self._open, self._fence, self._begun = "", None, True
+            self._open, self._heading, self._fence, self._begun = "", "", None, True
             self._waiting = self._waiting[over:]
 
     def _finish_some(self, finished: list[Block], last: bool) -> bool:
@@ -103,10 +107,14 @@ class MarkdownStream:
             return self._finish_code(finished, last)
         if not self._open:
             return False
+        if self._heading and (last or "\n" in self._open):
+            self._open, self._heading = self._with_heading(), ""
         fence = self._fence_at_top(self._open)
         if fence is not None:
             return self._begin_fence(fence, finished)
-        start = len(self._open) if last else self._last_block(self._open) or self._long_block(self._open)
+        start = len(self._open) if last else self._last_block(self._open)
+        if not start and (start := self._long_block(self._open)):
+            self._heading = _table_heading(self._open, start)
         if start > 0:
             source, self._open = self._open[:start], self._open[start:]
             finished += self._made(source)
@@ -150,6 +158,7 @@ class MarkdownStream:
                 cut = found + 1
             cut = cut or min(MAX_OPEN, len(lines))
             self._code(lines[:cut], language, finished)
+            language = self._fence[1]
             lines, self._open = lines[cut:], self._open[cut:]
             if close is not None and whole:
                 close = re.search(rf"^ {{0,3}}{re.escape(mark)}{re.escape(mark[0])}*[ \t]*(?:\n|\Z)", self._open, re.M)
@@ -166,12 +175,20 @@ class MarkdownStream:
         if code or not self._code_begun:
             text = code.removesuffix("\n")
             finished.append(CodeBlock(text, language, gap=self._begun and not self._code_begun))
+            if self._fence is not None and not ends_clean(text, language):
+                self._fence = (self._fence[0], "")  # a colour that might be wrong is none
             self._begun = self._code_begun = True
 
     def _made(self, source: str) -> list[Block]:
         blocks = blocks_of(parser().parse(source), gap=self._begun)
         self._begun = self._begun or bool(blocks)
         return blocks
+
+    def _with_heading(self) -> str:
+        """The open text below the heading of its table, if its first line is a row of that."""
+        below = self._heading + self._open
+        first = self._heading + self._open.partition("\n")[0]
+        return below if any(token.type == "tbody_open" for token in parser().parse(first)) else self._open
 
     def _draft(self) -> list[Block]:
         """What stands for the open text until the next step."""
@@ -182,7 +199,7 @@ class MarkdownStream:
             return [CodeBlock(code, self._fence[1], gap=self._begun and not self._code_begun)]
         if not self._open.strip():
             return []
-        return blocks_of(parser().parse(self._open), gap=self._begun)
+        return blocks_of(parser().parse(self._with_heading() if self._heading else self._open), gap=self._begun)
 
     @staticmethod
     def _long_block(text: str) -> int:
@@ -197,6 +214,9 @@ class MarkdownStream:
     @staticmethod
     def _last_block(text: str) -> int:
         """Where the last top-level block begins, which may still grow."""
+        torn = _TORN_NUMBER.search(text)  # it may be the next item of the list above
+        if torn is not None:
+            text = text[: torn.start() + 1]
         starts = [
             token.map[0] for token in parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0
         ]
@@ -208,3 +228,14 @@ class MarkdownStream:
             if not at:
                 return 0
         return at
+
+
+def _table_heading(text: str, cut: int) -> str:
+    """The lines of the heading if this one block is a table that is cut among its rows; else nothing."""
+    first = parser().parse(text)[0]
+    if first.type != "table_open" or not first.map:
+        return ""
+    lines = text.split("\n", first.map[0] + 2)[first.map[0] :]
+    heading = f"{lines[0]}\n{lines[1]}\n"
+    begins = text.index(heading)
+    return heading if begins + len(heading) < cut and len(heading) <= MAX_OPEN // 4 else ""
