@@ -14,7 +14,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from sluice.errors import ConfigurationError
-from sluice.run.interaction import QueueChanged, Queued, SessionOpened, SessionRow, UntrustedFile
+from sluice.run.interaction import ApprovalSettled, QueueChanged, Queued, SessionOpened, SessionRow, UntrustedFile
 from sluice.run.prompt_history import PromptHistory
 from sluice.testing.scripted_interaction import HOLD, Item, ScriptedInteraction, finished
 from sluice.ui.tui import trust_screen
@@ -234,6 +234,60 @@ def test_a_new_folder_is_not_answered_by_keys_from_before() -> None:
     play(scene, prepare=lambda interaction: setattr(interaction, "files", FILES))
 
 
+def test_ctrl_c_twice_leaves_a_new_folder_without_an_answer() -> None:
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        assert "Ctrl-C twice leaves" in screen(app)
+        await pilot.press("ctrl+c")
+        assert len(app.screen_stack) == 2
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: ("close",) in interaction.requests)
+        assert "trust" not in {request[0] for request in interaction.requests}
+
+    play(scene, prepare=lambda interaction: setattr(interaction, "files", FILES))
+
+
+def test_a_question_behind_a_screen_is_told_there_and_listens_when_the_screen_is_closed() -> None:
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        await app.desk.give("help", "")
+        await pilot.pause()
+        assert "question waits" not in screen(app)
+        interaction.tell(question())
+        await until(pilot, lambda: "a question waits behind this" in screen(app))
+        await pilot.press("y", "escape")
+        await until(pilot, lambda: app.approval.has_focus and app.approval.listening)
+        assert [request for request in interaction.requests if request[0] == "answer"] == []
+        await app.desk.give("model", "")
+        await until(pilot, lambda: "a question waits behind this" in screen(app))
+        interaction.tell(ApprovalSettled(number=1, decision="withdrawn"))
+        await until(pilot, lambda: "question waits" not in screen(app))
+
+    play(scene)
+
+
+def test_what_takes_long_opens_nothing_over_what_is_typed() -> None:
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        await say(pilot, "/doctor")
+        await typed(pilot, "draft")
+        await until(pilot, lambda: "two [b]lines[/b] ␛[2J" in screen(app))
+        assert len(app.screen_stack) == 1
+        assert app.prompt.area.text == "draft"
+
+    play(scene, prepare=lambda interaction: setattr(interaction, "lines", ("two [b]lines[/b] \x1b[2J",)))
+
+
+def test_the_first_letter_of_a_prompt_is_no_answer_about_a_new_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust_screen, "QUIET_SECONDS", 0.0)
+
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        await pilot.press(*"review")
+        await pilot.pause(1.5 * trust_screen.ALONE_SECONDS)
+        assert interaction.requests == []
+        await pilot.press("n")
+        await until(pilot, lambda: interaction.requests == [("trust", False)])
+
+    play(scene, prepare=lambda interaction: setattr(interaction, "files", FILES))
+
+
 ROWS = (
     SessionRow(session="s-1", title="", used=0.0, messages=0),
     SessionRow(session="s-8", title="Fix the \x1b[2J parser", used=1.0, messages=14),
@@ -299,7 +353,7 @@ def test_commands_that_show_something() -> None:
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
         for line, words in (
             ("/help", "Ctrl-J"), ("/tools", "read_file"), ("/policy", "two [b]lines[/b] ␛"), ("/cost", "lines"),
-            ("/doctor", "lines"), ("/model", "large"),
+            ("/model", "large"),
         ):  # fmt: skip
             app.prompt.area.insert(line)
             await pilot.press("enter")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from textual import events
+from textual.timer import Timer
 
 from sluice.run.interaction import UntrustedFile
 from sluice.run.question import counted
@@ -13,17 +14,19 @@ from sluice.ui.tui.folded_text import Line
 from sluice.ui.tui.info_screen import LinesScreen
 from sluice.ui.tui.styles import BOLD, DIM
 
-QUIET_SECONDS = 0.3  # on the screen before a key answers
+QUIET_SECONDS = 0.3  # on the screen, and without a key, before a key answers
+ALONE_SECONDS = 0.2  # without a key after an answer before it counts: the first letter of a prompt is none
 
 
 class TrustScreen(LinesScreen[bool]):
-    """Returns whether the files may be read. Keys that were typed before it was seen do not count."""
+    """Returns whether the files may be read. Keys that were typed before it was seen do not count, nor one in a word."""
 
     def __init__(
         self, folder: str, files: Sequence[UntrustedFile], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
-        self._shown_at: float | None = None
+        self._shown_at: float | None = None  # or when a key was pressed last
+        self._answer: Timer | None = None
         lines = [
             Line(f"{folder} is new here, or what it says has changed.", BOLD),
             Line("These files would be given to the model as text that is not trusted:", prose=True),
@@ -41,7 +44,12 @@ class TrustScreen(LinesScreen[bool]):
             ),
             Line("Without them the session works as well.", prose=True),
         ]
-        super().__init__("Read this folder's instructions?", lines, "r reads them · n does not")
+        super().__init__(
+            "Read this folder's instructions?",
+            lines,
+            "r reads them · n does not · Ctrl-C twice leaves",
+            "r read · n not",
+        )
 
     def on_mount(self) -> None:
         """From the first picture on it counts the time."""
@@ -51,10 +59,17 @@ class TrustScreen(LinesScreen[bool]):
         self._shown_at = self._clock()
 
     def on_key(self, event: events.Key) -> None:
-        """Answers, when the question was seen."""
+        """Answers, when the question was seen and nothing else is typed."""
+        now, before = self._clock(), self._shown_at
+        if self._answer is not None:
+            self._answer.stop()
+            self._answer = None
+        if before is not None:
+            self._shown_at = now
         if event.key not in ("r", "n", "escape"):
             return
         event.stop()
         event.prevent_default()
-        if self._shown_at is not None and self._clock() - self._shown_at >= QUIET_SECONDS:
-            self.end(event.key == "r")
+        if before is not None and now - before >= QUIET_SECONDS:
+            read = event.key == "r"
+            self._answer = self.set_timer(ALONE_SECONDS, lambda: self.end(read))
