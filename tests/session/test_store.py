@@ -108,6 +108,51 @@ def test_deltas_are_rows_while_they_come_and_are_folded_at_the_end(tmp_path: Pat
     assert broken(path) == []
 
 
+def test_rows_of_deltas_are_counted_when_their_reply_ends(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            for turn in (1, 2):
+                await s.reply_began("r", turn)
+                await s.delta("r", "text", "word")
+                await s.database.write(lambda _c: None)
+                assert rows_of(path, "SELECT chunks FROM run") == [(turn - 1,)]
+                assert rows_of(path, "SELECT seq FROM chunk") == [(turn - 1,)]
+                assert broken(path) == [], "while it arrives"
+                await s.append("r", AssistantMessage(content="word"))
+                assert rows_of(path, "SELECT chunks FROM run") == [(turn,)]
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(path) == []
+
+
+def test_what_could_not_be_kept_of_a_reply_is_no_part_of_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            fails = "CREATE TRIGGER t BEFORE INSERT ON chunk BEGIN SELECT RAISE(ABORT, 'no'); END"
+            await s.database.write(lambda c: c.execute(fails) and None)
+            await s.delta("r", "text", "lost")
+            await s.database.write(lambda c: c.execute("DROP TRIGGER t") and None)
+            with pytest.raises(StoreError):
+                await s.delta("r", "text", "lost too")
+            await s.reply_began("r", 2)
+            await s.delta("r", "text", "kept")
+            await s.database.write(lambda _c: None)
+            assert rows_of(path, "SELECT body FROM chunk") == [("kept",)]
+            await s.append("r", AssistantMessage(content="kept"))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(path) == []
+
+
 def test_what_is_told_but_not_awaited_is_committed_with_the_next_start_of_a_tool(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
 

@@ -72,11 +72,16 @@ Checker = Callable[[View], Found]
 
 
 def every_row_is_there(view: View) -> Found:
-    """D1: no delta that was committed is missing: rows written are rows folded and rows left."""
+    """D1: no delta that was committed is missing: rows counted are rows folded, and rows left of a reply that arrives.
+
+    The rows of an arriving reply are counted when it ends; an older version counted each as it was written.
+    """
     for run, session, _outcome, _duration, chunks in view.runs:
         folded = view.query("SELECT coalesce(sum(next_chunk - first_chunk), 0) FROM message WHERE run = ?", run)[0][0]
         left = view.query("SELECT count(*) FROM chunk WHERE run = ?", run)[0][0]
-        if chunks != int(str(folded)) + int(str(left)):
+        arriving = view.query("SELECT 1 FROM message WHERE run = ? AND state = 'open'", run)
+        written = int(str(folded)) + int(str(left))
+        if chunks != written and not (arriving and chunks == folded):
             yield f"{session} {run}", f"{chunks} rows of deltas were written, {folded} folded and {left} are left"
 
 

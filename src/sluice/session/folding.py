@@ -55,6 +55,8 @@ def fold(
         "UPDATE message SET state = ?, head = ?, next_chunk = ?, told_crc = ? WHERE session = ? AND seq = ?",
         (state, head, first + count, told if all_told else None, session, seq),
     )
+    # Never fewer than were counted: an older version counted each row as it was written, and one may be lost since.
+    connection.execute("UPDATE run SET chunks = max(chunks, ?) WHERE id = ?", (first + count, run))
     connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
     return message
 

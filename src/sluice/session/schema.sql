@@ -16,6 +16,7 @@ CREATE TABLE session (
 );
 CREATE INDEX session_by_project ON session (project, last);
 
+-- `chunks` takes in the rows of a reply when that ends, not one by one while it arrives.
 CREATE TABLE run (
     id TEXT PRIMARY KEY,
     session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
