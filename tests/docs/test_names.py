@@ -167,6 +167,14 @@ def test_a_wrong_name_would_be_found() -> None:
     assert "bash_execute_unsafe" not in IN_SOURCE
 
 
+def test_every_message_that_start_here_explains_is_one_of_ours() -> None:
+    table = (DOCS / "index.md").read_text("utf-8").split("| you see |")[1].split("\n\n")[0]
+    shown = re.findall(r"`([^`]+)`", " ".join(line.split("|")[1] for line in table.splitlines()[2:]))
+    assert len(shown) >= 5
+    pieces = {piece.strip() for words in shown for piece in words.split("…") if piece.strip()}
+    assert {piece for piece in pieces if piece not in SOURCE} == set()
+
+
 def test_every_command_is_told_of() -> None:
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
     wanted = [path for path, command in commands(sluice) if path and not isinstance(command, click.Group)]
