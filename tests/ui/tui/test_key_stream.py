@@ -83,6 +83,41 @@ def test_a_paste_without_an_end_is_ended_by_ctrl_c() -> None:
     assert fed(START + b"abc", b"\r", b"\x03", b"\x03") == ["paste abc\r", "ctrl+c"]
 
 
+def typed_at(*reads: tuple[float, bytes]) -> str:
+    """What reads at these seconds give, with `!` for Enter and `/` for a newline."""
+    now = [0.0]
+    keys = KeyStream(clock=lambda: now[0])
+    found: list[Message] = []
+    for seconds, data in reads:
+        now[0] = seconds
+        found += keys.feed(data)
+    marks = {"enter": "!", "ctrl+j": "/", "ctrl+c": "^"}
+    return "".join(marks.get(key.key, key.character or "") for key in found if isinstance(key, events.Key))
+
+
+@pytest.mark.parametrize(
+    ("reads", "expected"),
+    [
+        ([(1.0, b"first line\rsecond line\rthird line\r")], "first line/second line/third line/"),
+        ([(1.0, b"first line\r\r"), (1.002, b"second\r"), (1.004, b"x\r")], "first line!!second/x/"),
+        ([(1.0, b"def work():\r    ret"), (1.005, b"urn 1\r"), (1.5, b"\r")], "def work():/    return 1/!"),
+        ([(1.0, b"what a program types\r")], "what a program types!"),
+        ([(1.0, b"what a program types\r"), (1.5, b"and then\r")], "what a program types!and then!"),
+        ([(1.0, b"y\ry\ry\r")], "y!y!y!"),
+        ([(1.0, b"go\rand on")], "go!and on"),
+        ([(1.0, b"\x1b[<35;10;10M\x1b[<35;10;11M\rok")], "!ok"),
+        ([(1 + at * 0.03, bytes([byte])) for at, byte in enumerate(b"typed by hand\rvery fast\r")],
+         "typed by hand!very fast!"),
+        ([(1 + at * 0.001, bytes([byte])) for at, byte in enumerate(b"a serial line\rmore of it\rend\r")],
+         "a serial line!more of it/end/"),
+    ],
+)  # fmt: skip
+def test_a_burst_without_marks_of_a_paste_is_at_most_one_prompt(
+    reads: list[tuple[float, bytes]], expected: str
+) -> None:
+    assert typed_at(*reads) == expected
+
+
 def test_an_end_without_a_start_is_nothing() -> None:
     assert fed(b"a" + END + b"b") == ["a", "b"]
 

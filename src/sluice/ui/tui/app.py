@@ -29,6 +29,7 @@ from sluice.ui.tui.completion import Files
 from sluice.ui.tui.desktop_notice import notice_sequence
 from sluice.ui.tui.prompt_area import PromptArea
 from sluice.ui.tui.prompt_panel import PromptPanel
+from sluice.ui.tui.question_line import QuestionLine
 from sluice.ui.tui.queue_panel import QueuePanel
 from sluice.ui.tui.said_blocks import Kind
 from sluice.ui.tui.session_picker import SessionOffer
@@ -235,6 +236,7 @@ class TerminalFace(App[int]):
 
     def on_approval_panel_done(self) -> None:
         """Back to the input, if the question had the focus or it is gone."""
+        self._mark_question()
         if not self.queue.has_focus:
             self.prompt.area.focus()
 
@@ -251,6 +253,7 @@ class TerminalFace(App[int]):
     def on_approval_panel_appeared(self) -> None:
         """Calls the person."""
         self.bell()
+        self._mark_question()
         notice = notice_sequence("Sluice asks for an approval", os.environ)
         if notice and not self.is_headless and self._driver is not None:
             self._driver.write(notice)
@@ -266,7 +269,19 @@ class TerminalFace(App[int]):
 
     def show_screen(self, screen: Screen[Any], then: Callable[[Any], None] | None = None) -> None:
         """Puts a screen above this one, and calls `then` with its result."""
-        self.push_screen(screen, then)
+
+        def closed(result: Any) -> None:
+            if then is not None:
+                then(result)
+            self.approval.uncovered()
+
+        self.push_screen(screen, closed)
+        self.call_after_refresh(self._mark_question)
+
+    def _mark_question(self) -> None:
+        """Says on the screen above, if there is one, whether a question waits behind it."""
+        for line in self.screen.query(QuestionLine):
+            line.display = self.approval.asking
 
     def show_queue(self) -> bool:
         """Goes to the prompts that wait; false if there are none."""

@@ -135,6 +135,12 @@ class ApprovalPanel(Vertical, can_focus=True):
         self._answered = False
         self._wait()
 
+    def uncovered(self) -> None:
+        """A screen that hid the question is closed: from now on it listens as if it were new."""
+        if self._shown is not None and not self._answered:
+            self._drawn_at = time.monotonic()
+            self._wait()
+
     @property
     def asking(self) -> bool:
         """Whether a question is on the screen."""

@@ -13,6 +13,7 @@ from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from sluice.ui.tui.question_line import QuestionLine
 from sluice.ui.tui.row_list import RowList
 from sluice.ui.tui.styles import DIM, PLAIN
 from sluice.ui.visible import one_line
@@ -56,12 +57,13 @@ class ChoiceScreen(ModalScreen[str | None]):
             self.dismiss(result)
 
     def compose(self) -> ComposeResult:
-        """From above: the title, what to search for, the lines, the keys."""
+        """From above: the title, what to search for, the lines, whether a question waits, the keys."""
         yield Static(one_line(self._title), markup=False)
         with Horizontal():
             yield Static("search: ", markup=False)
             yield Input()
         yield self._list
+        yield QuestionLine()
         yield Static("Enter chooses · ↑↓ · Esc closes", markup=False)
 
     def on_mount(self) -> None:

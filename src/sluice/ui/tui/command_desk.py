@@ -117,7 +117,9 @@ class CommandDesk:
         self._show("Tokens and money", self._face.attempt(self._ask.cost_lines))
 
     async def _doctor(self, _argument: str) -> None:
-        self._show("What this machine gives", await self._face.wait_for("looking at this machine", self._ask.doctor()))
+        lines = await self._face.wait_for("looking at this machine", self._ask.doctor())
+        for line in lines or ():  # in the transcript: a screen would open over what has been typed meanwhile
+            self._face.say(line)
 
     async def _sessions(self, _argument: str) -> None:
         rows = self._face.attempt(self._ask.sessions)

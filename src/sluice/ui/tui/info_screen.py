@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from sluice.ui.tui.folded_text import FoldedText, Line
+from sluice.ui.tui.question_line import QuestionLine
 from sluice.ui.tui.row_list import RowList
 from sluice.ui.visible import one_line
 
@@ -28,9 +30,10 @@ class LinesScreen(ModalScreen[T]):
     LinesScreen > RowList { height: 1fr; }
     """
 
-    def __init__(self, title: str, lines: Sequence[Line], keys: str) -> None:
+    def __init__(self, title: str, lines: Sequence[Line], keys: str, short: str) -> None:
+        """`short` are the keys for a narrow screen."""
         super().__init__()
-        self._title, self._lines, self._keys = title, lines, keys
+        self._title, self._lines, self._keys, self._short = title, lines, keys, short
         self._list = RowList(choosing=False)
         self._foot = Static("", markup=False)
         self._width = 0
@@ -43,9 +46,10 @@ class LinesScreen(ModalScreen[T]):
             self.dismiss(result)
 
     def compose(self) -> ComposeResult:
-        """From above: the title, the lines, the keys."""
+        """From above: the title, the lines, whether a question waits, the keys."""
         yield Static(one_line(self._title, 200), markup=False)
         yield self._list
+        yield QuestionLine()
         yield self._foot
 
     def on_resize(self) -> None:
@@ -60,8 +64,10 @@ class LinesScreen(ModalScreen[T]):
 
     def _say_place(self) -> None:
         first, last, rows = self._list.place
-        more = f" · ↑↓ {first}-{last} of {rows}" if last < rows or first > 1 else ""
-        self._foot.update(self._keys + more)
+        more = last < rows or first > 1
+        words = self._keys + (f" · ↑↓ {first}-{last} of {rows}" if more else "")
+        short = self._short + (f" {last}/{rows}" if more else "")
+        self._foot.update(words if cell_len(words) <= self._list.size.width else short)
 
     def on_key(self, event: events.Key) -> None:
         """Scrolls."""
@@ -79,7 +85,7 @@ class InfoScreen(LinesScreen[None]):
     """Lines to be read; Esc, Enter or q closes."""
 
     def __init__(self, title: str, lines: Sequence[str]) -> None:
-        super().__init__(title, [Line(line, prose=True) for line in lines], "Esc closes")
+        super().__init__(title, [Line(line, prose=True) for line in lines], "Esc closes", "Esc")
 
     def on_key(self, event: events.Key) -> None:
         """Closes or scrolls."""

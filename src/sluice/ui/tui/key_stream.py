@@ -1,13 +1,16 @@
 """What a terminal sends, as keys and pastes. Textual's parser does the keys; this does what it cannot.
 
 A paste is taken whole and fast up to a bound, bytes that are no UTF-8 do not end the program, and Alt-Enter of terminals
-without a newer keyboard protocol (an escape and a carriage return) is told from Enter.
+without a newer keyboard protocol (an escape and a carriage return) is told from Enter. Where a terminal sends a paste as
+if it were typed, its line ends are newlines and send nothing.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
@@ -19,12 +22,22 @@ MAX_PASTE_CHARACTERS = 4 * 1024 * 1024  # what a prompt may hold; of a longer pa
 _ALT_ENTER = "\x1b\r"
 _ALT_ENTER_NEW = "\x1b[13;3u"  # the same key in the newer protocol, which the parser knows
 _GIVE_UP = (b"\x03", b"\x1b[99;5u")  # Ctrl-C, typed alone while the end of a paste does not come
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;<=>?:]*[@-~]|O.|[^\[O])?", re.DOTALL)  # a key or the mouse, and no text
+BURST_CHARACTERS = 12  # so many, each right behind the other, are not typed by hand, not even over a slow line
+BURST_SECONDS = 0.01  # between two reads of one burst
 
 
 class KeyStream:
     """Bytes in, messages out: `feed` as they come, `tick` when nothing came for a while. For one thread."""
 
-    def __init__(self, *, max_paste: int = MAX_PASTE_CHARACTERS, debug: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        max_paste: int = MAX_PASTE_CHARACTERS,
+        debug: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = XTermParser(debug)
         self._max_paste = max_paste
@@ -33,6 +46,7 @@ class KeyStream:
         self._paste: list[str] | None = None
         self._kept = 0
         self._size = 0
+        self._burst = _Burst()
         self._end = ""  # the last of the paste, in which its end mark may have begun
 
     def feed(self, data: bytes, *, final: bool = False) -> Iterator[Message]:
@@ -75,7 +89,8 @@ class KeyStream:
         if self._escaping and typed.startswith("\r"):
             typed = _ALT_ENTER_NEW[1:] + typed[1:]
         self._escaping = typed.endswith("\x1b")
-        return text[upto:], list(self._parser.feed(typed.replace(_ALT_ENTER, _ALT_ENTER_NEW)))
+        typed = self._burst.without_enters(typed.replace(_ALT_ENTER, _ALT_ENTER_NEW), self._clock())
+        return text[upto:], list(self._parser.feed(typed))
 
     def _more(self, text: str) -> tuple[str, bool]:
         """Takes text of a paste; what comes after its end mark, and whether there was one."""
@@ -106,3 +121,27 @@ class KeyStream:
             yield PasteRefused(size)
         elif text:
             yield events.Paste(text)
+
+
+class _Burst:
+    """Text that comes faster than it can be typed, perhaps in several reads."""
+
+    def __init__(self) -> None:
+        self._last = 0.0  # when something came
+        self._size = 0  # characters of the burst that were no keys of their own
+        self._lines = 0  # line ends among them
+
+    def without_enters(self, typed: str, now: float) -> str:
+        """What was read at `now`, with newlines for the line ends of a burst.
+
+        One line and its Enter in a single read stay a line that is sent: programs that type for a person do that. Of all
+        later ones none is sent, so that a burst is at most one prompt.
+        """
+        if now - self._last > BURST_SECONDS:
+            self._size = self._lines = 0
+        self._last = now
+        plain = _SEQUENCE.sub("", typed)
+        self._size += len(plain)
+        inside = self._lines > 0 or "\r" in plain.rstrip("\r")
+        self._lines += plain.count("\r")
+        return typed.replace("\r", "\n") if inside and self._size >= BURST_CHARACTERS else typed
