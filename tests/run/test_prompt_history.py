@@ -38,6 +38,15 @@ def test_damage_costs_only_what_is_damaged(tmp_path: Path) -> None:
     assert not history.fault
 
 
+def test_a_line_that_was_cut_costs_none_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    PromptHistory(path).add("one")
+    with path.open("ab") as file:
+        file.write(b'"tw')  # killed, or the disk was full
+    PromptHistory(path).add("three")
+    assert PromptHistory(path).prompts() == ("one", "three")
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_what_is_no_plain_file_is_neither_followed_nor_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "p.jsonl"

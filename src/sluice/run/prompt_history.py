@@ -53,13 +53,15 @@ class PromptHistory:
 
     def _append(self, path: Path, line: bytes) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(0, f"{path.name} is no regular file")
             if found.st_mode & 0o077:
                 os.fchmod(fd, 0o600)
+            if found.st_size and os.pread(fd, 1, found.st_size - 1) != b"\n":
+                line = b"\n" + line  # the one before was cut, by a kill or a full disk
             if found.st_size + len(line) <= _MAX_FILE_BYTES:
                 os.write(fd, line)
                 return
