@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program_world import KEY, PROGRAM, environment, says
+from program_world import KEY, PROGRAM, asks, environment, says
 
 from sluice.testing.replay_server import ReplayServer
 
@@ -67,7 +67,9 @@ class Lost:
 
 @pytest.fixture
 def server() -> Iterator[ReplayServer]:
-    with ReplayServer([says(*["word " * 12 + "\n\n"] * 300, "the end")], split=300, pace_ms=8) as made:
+    with ReplayServer(
+        [asks(("list_files_bounded", {})), says(*["word " * 12 + "\n\n"] * 300, "the end")], split=300, pace_ms=8
+    ) as made:
         yield made
 
 

@@ -5,6 +5,7 @@ Imports nothing heavy: what shows the face is imported when it is wanted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -48,5 +49,6 @@ def run_terminal(settings: Settings, debug: bool) -> int:
         return asyncio.run(open_and_show(settings, lines))
     finally:
         stop_logging()
-        for line in lines.late:
-            click.echo(line, err=True)
+        with contextlib.suppress(OSError):  # the terminal may be what has gone
+            for line in lines.late:
+                click.echo(line, err=True)

@@ -7,7 +7,7 @@ import gc
 import signal
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOBase
 
@@ -41,7 +41,8 @@ async def open_and_show(settings: Settings, lines: LogLines) -> int:
     situation = face.status.situation  # the last one; the interaction is closed
     if situation.turns:
         words = f"saved as session {situation.session}; go on with it: sluice --resume {situation.session}"
-        click.echo(words, err=True)
+        with suppress(OSError):  # the terminal may be what has gone
+            click.echo(words, err=True)
     return code
 
 
