@@ -52,6 +52,9 @@ class PromptArea(TextArea):
     PromptArea, PromptArea:focus {
         border: none; padding: 0; height: auto; max-height: 10; background: transparent; color: ansi_default;
     }
+    PromptArea .text-area--cursor, PromptArea:ansi .text-area--cursor {
+        color: ansi_default; background: ansi_default; text-style: reverse;
+    }
     PromptArea .text-area--cursor-line { background: transparent; }
     PromptArea .text-area--placeholder { color: ansi_default; text-style: dim; }
     """
