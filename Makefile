@@ -50,7 +50,7 @@ fuzz: .venv-fuzz/made.stamp
 	@for target in sse scanner openai_chat anthropic_messages openai_responses gemini ollama; do \
 	  echo "$$target"; mkdir -p .venv-fuzz/found/$$target; \
 	  .venv-fuzz/bin/python fuzz/fuzz.py $$target -max_total_time=$(SECONDS) -max_len=3000 -timeout=10 -verbosity=0 \
-	    -artifact_prefix=.venv-fuzz/$$target- .venv-fuzz/found/$$target .venv-fuzz/seeds/$$target || exit 1; \
+	    -dict=.venv-fuzz/seeds/words.dict -artifact_prefix=.venv-fuzz/$$target- .venv-fuzz/found/$$target .venv-fuzz/seeds/$$target || exit 1; \
 	done
 
 .venv-fuzz/made.stamp: pyproject.toml
