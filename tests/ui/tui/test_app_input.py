@@ -222,12 +222,15 @@ def test_a_new_folder_is_asked_about(key: str, read: bool, monkeypatch: pytest.M
     play(scene, prepare=lambda interaction: setattr(interaction, "files", FILES))
 
 
-def test_a_new_folder_is_not_answered_by_keys_from_before() -> None:
+def test_a_new_folder_is_not_answered_by_keys_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust_screen, "ALONE_SECONDS", 0.01)
+
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
         screen_above = app.screen_stack[-1]
         screen_above._clock = lambda: 100.0  # type: ignore[attr-defined]
         screen_above._shown_at = 99.9  # type: ignore[attr-defined]
         await pilot.press("r", "n", "r")
+        await pilot.pause(0.05)
         assert interaction.requests == []
         assert len(app.screen_stack) == 2
 
@@ -395,6 +398,22 @@ def test_a_very_small_terminal_still_asks_and_answers(size: tuple[int, int]) -> 
         await until(pilot, lambda: ("answer", 1, "once", "") in interaction.requests)
 
     play(scene, [TextNotice(turn=1, text="text " * 50), question(), finished()], size=size)
+
+
+def test_the_chosen_prompt_can_be_seen_beside_a_question_on_a_very_small_terminal() -> None:
+    async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
+        for text in ("run", "two", "three"):
+            await say(pilot, text)
+        interaction.go_on()
+        await until(pilot, lambda: app.approval.asking)
+        app.queue.focus()
+        await until(pilot, lambda: "e t s · two" in screen(app))
+        await pilot.press("down")
+        assert "e t s · three" in screen(app)
+        await pilot.press("t")
+        await until(pilot, lambda: app.prompt.area.text == "three")
+
+    play(scene, [HOLD, question(), finished()], size=(20, 5))
 
 
 def test_resizing_with_everything_open() -> None:

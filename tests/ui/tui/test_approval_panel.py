@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from sluice.run.interaction import ApprovalSettled, ApprovalWanted
-from sluice.ui.tui.approval_panel import ApprovalPanel
+from sluice.ui.tui.approval_panel import ApprovalPanel, lines_of
 
 QUIET, ALONE = 0.02, 0.01
 
@@ -168,11 +168,10 @@ def test_a_burst_of_keys_is_a_paste_and_no_answer() -> None:
         await asked(pilot, panel)
         for key, char in (("y", "y"), ("space", " "), ("e", "e"), ("s", "s")):
             panel.post_message(events.Key(key, char))
-        await pilot.pause()
-        await pilot.pause()
+        await pilot.pause(0.15)
         assert app.got == []
 
-    play(scene, alone=0.1)
+    play(scene, alone=0.05)
 
 
 def test_a_paste_is_no_answer() -> None:
@@ -245,6 +244,22 @@ def test_all_of_a_long_text_can_be_read(size: tuple[int, int]) -> None:
         assert panel._body.place[2] == len(panel._body._rows)
 
     play(scene, size=size)
+
+
+def test_the_whole_text_is_there_before_what_we_know_of_it() -> None:
+    assert "\n".join(line.text for line in lines_of(question(text=LONG))).startswith(LONG + "\n")
+
+
+def test_an_answer_whose_focus_is_lost_does_not_count() -> None:
+    async def scene(pilot: Pilot[Any], app: Stage, panel: ApprovalPanel) -> None:
+        await asked(pilot, panel)
+        panel.post_message(events.Key("y", "y"))
+        await until(pilot, lambda: panel._chosen)
+        app.query_one(Input).focus()
+        await pilot.pause(0.2)
+        assert app.got == []
+
+    play(scene, alone=0.1)
 
 
 def test_it_survives_resizing_and_shows_the_keys_at_any_size() -> None:

@@ -17,8 +17,7 @@ from sluice.ui.tui.row_list import RowList
 from sluice.ui.tui.styles import DIM, PLAIN
 from sluice.ui.visible import one_line
 
-_MOST_ROWS = 5
-_SMALL_HEIGHT = 12  # rows of the screen; below, only the number of prompts is shown until it has the focus
+_SMALL_HEIGHT = 12  # rows of the screen; below, one row: the number of prompts, or with the focus the chosen one
 
 
 class QueuePanel(Vertical, can_focus=True):
@@ -75,7 +74,7 @@ class QueuePanel(Vertical, can_focus=True):
             self.post_message(self.Done())
 
     def on_focus(self) -> None:
-        """Shows the keys, and the prompts also on a small screen."""
+        """Shows the keys."""
         self.call_later(self._arrange)
 
     def on_blur(self) -> None:
@@ -95,6 +94,7 @@ class QueuePanel(Vertical, can_focus=True):
             self.post_message(self.Done())
         elif event.key in ("up", "down", "k", "j"):
             self._list.move(-1 if event.key in ("up", "k") else 1)
+            self._arrange()
         elif event.key in ("enter", "e"):
             self.post_message(self.EditWanted(chosen))
         elif event.key in ("t", "delete", "backspace"):
@@ -107,9 +107,12 @@ class QueuePanel(Vertical, can_focus=True):
 
     def _arrange(self) -> None:
         small = self.is_attached and self.screen.size.height < _SMALL_HEIGHT
-        self._list.display = self.has_focus or not small
+        self._list.display = not small
         self._list.show_active(self.has_focus)
-        self._list.styles.max_height = 1 if small else _MOST_ROWS
+        chosen = self._chosen()
+        if small and self.has_focus and chosen is not None:  # a question may leave no second row
+            self._title.update(f"e t s · {one_line(chosen.text, 400)}")
+            return
         words = f"{counted(len(self.waiting), 'prompt')} wait{'s' if len(self.waiting) == 1 else ''}"
         keys = "e edit · t take back · s send to this run · Esc" if self.has_focus else "Tab to change"
         line = f"{words} · {keys}"

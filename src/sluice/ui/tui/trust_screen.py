@@ -48,7 +48,7 @@ class TrustScreen(LinesScreen[bool]):
             "Read this folder's instructions?",
             lines,
             "r reads them · n does not · Ctrl-C twice leaves",
-            "r read · n not",
+            "r read · n no",
         )
 
     def on_mount(self) -> None:
