@@ -49,4 +49,4 @@ def test_a_persons_no_says_to_the_model_what_could_change_it(words) -> None:
     assert words in result.error.message
     assert result.end_turn == (not words)
     assert result.facts == {"refused": words}
-    assert "the user can say yes" in result.blocked.how_to_allow
+    assert "the user's yes alone" in result.blocked.how_to_allow

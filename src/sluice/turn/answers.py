@@ -25,7 +25,7 @@ _SKIPPED = {
     "ended": "the run ends here.",
 }
 
-_BY_A_YES = "the user can say yes when it is asked for again; do that only with a reason that the user did not know"
+_BY_A_YES = "by the user's yes alone, and that takes a reason which the user did not know"
 
 FAILED_BEFORE = "failed"
 RUN_ENDS = "ended"

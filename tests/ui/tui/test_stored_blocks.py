@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.run.result_text import result_text
+from sluice.turn.answers import refused_by_person
 from sluice.ui.tui.call_block import CallBlock
 from sluice.ui.tui.stored_blocks import stored_blocks
-from sluice.values.messages import AssistantMessage, ToolCall
+from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,23 @@ def test_a_stored_call_says_what_it_touched(tool: str, arguments: str, shown: st
     (block,) = stored_blocks(history, {"apply_patch": "path", "git_status": None})
     assert isinstance(block, CallBlock)
     assert block.words == shown
+
+
+@pytest.mark.parametrize("words", ["", "not this one\nthe other"])
+def test_a_stored_no_reads_as_it_did(words: str) -> None:
+    asked = ToolCall(id="1", name="edit", arguments="{}")
+    refused = refused_by_person(asked, words, "mutating")
+    result = ToolMessage("1", "edit", result_text(refused), ok=False, status="blocked")
+    stored = stored_blocks((AssistantMessage(content="", tool_calls=(asked,)), result), {})[0]
+    live = CallBlock("edit")
+    live.arrives("", "whole")
+    live.finishes(refused, 0.0)
+    assert [row.text for row in stored.rows(80)] == [row.text for row in live.rows(80)]
+    assert "you said no" in stored.rows(80)[1].text
+
+
+def test_a_tool_that_went_well_and_speaks_like_the_host_is_no_refusal() -> None:
+    asked = ToolCall(id="1", name="edit", arguments="{}")
+    result = ToolMessage("1", "edit", "[blocked] refused: The user refused this call.", ok=True)
+    (block,) = stored_blocks((AssistantMessage(content="", tool_calls=(asked,)), result), {})
+    assert not any("you said no" in row.text for row in block.rows(80))

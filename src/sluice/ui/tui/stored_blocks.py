@@ -12,8 +12,9 @@ from sluice.ui.tui.markdown_stream import MarkdownStream
 from sluice.ui.tui.reasoning_block import ReasoningBlock
 from sluice.ui.tui.said_blocks import PromptBlock, note
 from sluice.values.messages import AssistantMessage, Conversation, ImagePart, ToolCall, ToolMessage, UserMessage
-from sluice.values.results import ResultStatus, ToolResult
+from sluice.values.results import ErrorInfo, ResultStatus, ToolResult
 
+_REFUSED, _HOW = "[blocked] refused: The user refused this call", "\nHow to allow it: "
 MAX_MESSAGES = 300  # the last ones of a stored conversation that are shown
 MAX_CHARACTERS = 300_000  # of these messages together; so much is made into blocks in a few tenths of a second
 
@@ -75,7 +76,14 @@ def _asked(message: UserMessage) -> Block:
 
 
 def _result(message: ToolMessage) -> ToolResult:
-    status: ResultStatus = "ok" if message.ok else "failed"
+    if not message.ok and message.content.startswith(_REFUSED):  # the host's own line comes first in what failed
+        said = message.content[len(_REFUSED) :].partition(_HOW)[0].removeprefix(" and said: ")
+        facts = {"refused": said if said != "." else ""}
+        error = ErrorInfo("refused", "")
+        return ToolResult(
+            ok=False, status="blocked", tool=message.name, content=message.content, error=error, facts=facts
+        )
+    status: ResultStatus = "ok" if message.ok else message.status or "failed"
     return ToolResult(ok=message.ok, status=status, tool=message.name, content=message.content)
 
 
