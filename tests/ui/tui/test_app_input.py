@@ -251,7 +251,7 @@ def test_ctrl_c_twice_leaves_a_new_folder_without_an_answer() -> None:
 
 def test_a_question_behind_a_screen_is_told_there_and_listens_when_the_screen_is_closed() -> None:
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
-        await app.desk.give("help", "")
+        await app.command_runner.run("help", "")
         await pilot.pause()
         assert "question waits" not in screen(app)
         interaction.tell(question())
@@ -259,7 +259,7 @@ def test_a_question_behind_a_screen_is_told_there_and_listens_when_the_screen_is
         await pilot.press("y", "escape")
         await until(pilot, lambda: app.approval.has_focus and app.approval.listening)
         assert [request for request in interaction.requests if request[0] == "answer"] == []
-        await app.desk.give("model", "")
+        await app.command_runner.run("model", "")
         await until(pilot, lambda: "a question waits behind this" in screen(app))
         interaction.tell(ApprovalSettled(number=1, decision="withdrawn"))
         await until(pilot, lambda: "question waits" not in screen(app))
@@ -435,7 +435,7 @@ def test_resizing_with_everything_open() -> None:
 
 def test_a_second_key_behind_the_one_that_closed_a_screen_closes_nothing_else() -> None:
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
-        await app.desk.give("help", "")
+        await app.command_runner.run("help", "")
         await pilot.pause()
         above = app.screen
         for _ in range(3):

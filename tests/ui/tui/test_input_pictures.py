@@ -14,7 +14,7 @@ from sluice.run.interaction import ApprovalWanted, SessionRow, UntrustedFile
 from sluice.run.prompt_history import PromptHistory
 from sluice.run.workspace_files import FileNames
 from sluice.testing.scripted_interaction import HOLD, ScriptedInteraction
-from sluice.ui.tui import command_desk
+from sluice.ui.tui import command_runner
 from sluice.ui.tui.app import TerminalFace
 from sluice.values.notices import TextNotice
 
@@ -107,10 +107,10 @@ def test_sessions(matches_picture: Check, monkeypatch: pytest.MonkeyPatch) -> No
         )
         for n in range(30)
     )
-    monkeypatch.setattr(command_desk, "now", lambda: 1000.0)
+    monkeypatch.setattr(command_runner, "now", lambda: 1000.0)
 
     async def act(pilot: Pilot[Any], app: TerminalFace) -> None:
-        await app.desk.give("sessions", "")
+        await app.command_runner.run("sessions", "")
         await settle(pilot, app)
         await pilot.press("down", "down")
         matches_picture(app, "sessions")
@@ -120,7 +120,7 @@ def test_sessions(matches_picture: Check, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_help(matches_picture: Check) -> None:
     async def act(pilot: Pilot[Any], app: TerminalFace) -> None:
-        await app.desk.give("help", "")
+        await app.command_runner.run("help", "")
         await settle(pilot, app)
         matches_picture(app, "help")
 

@@ -24,9 +24,9 @@ from sluice.run.interaction import Event, Interaction
 from sluice.run.prompt_history import PromptHistory
 from sluice.ui.tui import messages
 from sluice.ui.tui.approval_panel import ApprovalPanel
-from sluice.ui.tui.command_desk import CommandDesk
+from sluice.ui.tui.command_runner import CommandRunner
 from sluice.ui.tui.completion import Files
-from sluice.ui.tui.desktop_notice import notice_sequence
+from sluice.ui.tui.desktop_notification import notification_sequence
 from sluice.ui.tui.prompt_area import PromptArea
 from sluice.ui.tui.prompt_panel import PromptPanel
 from sluice.ui.tui.question_line import QuestionLine
@@ -98,7 +98,7 @@ class TerminalFace(App[int]):
         self.approval = ApprovalPanel(lambda: self._last_key, self._nobody_types)
         self.queue = QueuePanel()
         self.offer = SessionOffer()
-        self.desk = CommandDesk(self)
+        self.command_runner = CommandRunner(self)
         self._clock: Callable[[], float] = time.monotonic
         self._cancelled_at = -LEAVE_SECONDS
         self._last_key = 0.0
@@ -221,7 +221,7 @@ class TerminalFace(App[int]):
 
     def on_command_given(self, message: messages.CommandGiven) -> None:
         """Carries it out."""
-        self.begin(self.desk.give(message.name, message.argument))
+        self.begin(self.command_runner.run(message.name, message.argument))
 
     def on_prompt_area_next_panel(self) -> None:
         """Tab: to what asks, else to what waits."""
@@ -254,7 +254,7 @@ class TerminalFace(App[int]):
         """Calls the person."""
         self.bell()
         self._mark_question()
-        notice = notice_sequence("Sluice asks for an approval", os.environ)
+        notice = notification_sequence("Sluice asks for an approval", os.environ)
         if notice and not self.is_headless and self._driver is not None:
             self._driver.write(notice)
 
@@ -371,7 +371,7 @@ class TerminalFace(App[int]):
     def action_resume_last(self) -> None:
         """Ctrl-R, while a session is offered."""
         if (session := self.offer.session) is not None:
-            self.begin(self.desk.give("resume", session))
+            self.begin(self.command_runner.run("resume", session))
 
     def action_background(self) -> None:
         """Ctrl-B."""

@@ -70,14 +70,14 @@ class Face(Protocol):
         ...
 
 
-class CommandDesk:
+class CommandRunner:
     """Nothing raises for what a person can mend; that is said in one line."""
 
     def __init__(self, face: Face) -> None:
         self._face = face
         self._ask = face.interaction
 
-    async def give(self, name: str, argument: str) -> None:
+    async def run(self, name: str, argument: str) -> None:
         """Carries out one command of `slash_commands.COMMANDS`."""
         await getattr(self, f"_{name}")(argument)
 

@@ -1,4 +1,4 @@
-"""The escape sequence that shows a notice on the desktop, for the terminals that are known to have one."""
+"""The escape sequence that shows a notification on the desktop, for the terminals that are known to have one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _OSC_9 = ("iTerm.app", "WezTerm", "ghostty")  # by TERM_PROGRAM
 _OSC_777 = ("foot", "rxvt-unicode")  # by how TERM begins
 
 
-def notice_sequence(words: str, environment: Mapping[str, str]) -> str:
-    """What to write for a notice of our own `words`; empty where the terminal is not known, or another stands between."""
+def notification_sequence(words: str, environment: Mapping[str, str]) -> str:
+    """What to write to show `words` of our own; empty where the terminal is not known, or another stands between."""
     term = environment.get("TERM", "")
     if environment.get("TMUX") or environment.get("STY") or term.startswith(("screen", "tmux")):
         return ""  # they would show it as text, or swallow it

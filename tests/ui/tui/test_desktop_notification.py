@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ui.tui.desktop_notice import notice_sequence
+from sluice.ui.tui.desktop_notification import notification_sequence
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from sluice.ui.tui.desktop_notice import notice_sequence
     ],
 )
 def test_by_terminal(environment: dict[str, str], expected: str) -> None:
-    assert notice_sequence("hi", environment) == expected
+    assert notification_sequence("hi", environment) == expected
 
 
 def test_words_cannot_break_out() -> None:
-    assert notice_sequence("a\x1b\\b;c\x07", {"TERM": "foot"}) == "\x1b]777;notify;Sluice;a\\bc\x1b\\"
+    assert notification_sequence("a\x1b\\b;c\x07", {"TERM": "foot"}) == "\x1b]777;notify;Sluice;a\\bc\x1b\\"
