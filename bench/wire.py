@@ -15,6 +15,7 @@ import argparse
 import gc
 import math
 import platform
+import random
 import statistics
 import sys
 import time
@@ -26,10 +27,12 @@ import msgspec
 from figures import noise, write
 from floor import Floor, GeminiFloor, MessagesFloor, OllamaFloor, ResponsesFloor
 from sluice.limits import DEFAULT_LIMITS
-from sluice.values.deltas import CallClosed, TextDelta
+from sluice.values.deltas import CallClosed, Delta, TextDelta
 from sluice.values.messages import Reply
 from sluice.wire import ReplyReader
+from sluice.wire.intent import WatchedCalls
 from workloads import (
+    arguments,
     calls_stream,
     file_stream,
     gemini_call,
@@ -187,6 +190,42 @@ def linear() -> list[str]:
     return rows
 
 
+def watch(size: int, low: int, high: int) -> float:
+    """CPU seconds of early intent over edits in fragments of so many characters, given to the assembler itself."""
+    text = arguments(size, 1)
+    calls = WatchedCalls(1, 2 * len(text.encode()), lambda rule: None)
+    out: list[Delta] = []
+    call = calls.open_call(0, "1", "apply_patch", out)
+    dice = random.Random(3)
+    at = 0
+    gc.collect()
+    began = time.process_time()
+    while at < len(text):
+        step = low if low == high else dice.randint(low, high)
+        calls.extend(call, text[at : at + step], out)
+        at += step
+        if len(out) > 512:
+            out.clear()
+            calls.fold()
+    calls.close_call(call, out)
+    return time.process_time() - began
+
+
+def watched_growth() -> list[str]:
+    """The table of growth of early intent alone: 16 MB in single characters would be gigabytes of events."""
+    rows = [
+        "| early intent alone, edits | ns a byte of arguments: 64 KB, 1 MB, 16 MB | growth exponent |",
+        "|---|---|---|",
+    ]
+    sizes = (64 * KB, MB, 16 * MB)
+    for words, low, high in (("4 to 16 characters", 4, 16), ("single characters", 1, 1)):
+        costs = [min(watch(size, low, high) for _ in range(1 if size > MB else 3)) for size in sizes]
+        exponent = math.log(costs[-1] / costs[0]) / math.log(sizes[-1] / sizes[0])
+        each = ", ".join(f"{cost / size * 1e9:.0f}" for cost, size in zip(costs, sizes, strict=True))
+        rows.append(f"| {words} | {each} | {exponent:.2f} |")
+    return rows
+
+
 def intent_cost() -> list[str]:
     """The table of what early intent costs for each fragment."""
     rows = [
@@ -268,7 +307,7 @@ def main() -> int:
     machine = f"CPython {platform.python_version()}, msgspec {msgspec.__version__}, {platform.system()}"
     parts = [f"{machine}; medians of {ROUNDS} interleaved rounds, CPU time; {noise()}.", "\n".join(table)]
     print("\n".join(table), flush=True)
-    for rows in (linear(), intent_cost(), whole_calls(), memory()):
+    for rows in (linear(), watched_growth(), intent_cost(), whole_calls(), memory()):
         print("\n" + "\n".join(rows), flush=True)
         parts.append("\n".join(rows))
     if given.write:
