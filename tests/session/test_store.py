@@ -13,6 +13,7 @@ from session_world import broken, rows_of, run, store
 
 from sluice.errors import StoreError
 from sluice.session.memory import MemoryStore
+from sluice.testing.fault_agent import Acknowledging
 from sluice.testing.store_kit import SCENARIOS, allowed, asks, well
 from sluice.values.calls import CallKey
 from sluice.values.messages import AssistantMessage, ToolMessage, Usage, UserMessage
@@ -183,6 +184,20 @@ def test_deltas_alone_are_committed_without_being_asked_for(tmp_path: Path) -> N
                     await asyncio.sleep(0)
 
     run(body())
+
+
+def test_the_witness_of_deltas_begins_anew_with_each_run(tmp_path: Path) -> None:
+    acks = tmp_path / "acks"
+
+    async def body() -> None:
+        async with store(tmp_path / "s.db") as s:
+            witness = Acknowledging(s, str(acks))
+            for witness.run in ("q", "r"):  # the first breaks off in its first turn
+                for _ in range(4):
+                    await witness.text(1, "word")
+
+    run(body())
+    assert acks.read_text().splitlines() == ["q 1 16", "r 1 16"]
 
 
 def test_cancelling_a_write_takes_nothing_back(tmp_path: Path) -> None:

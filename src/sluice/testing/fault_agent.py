@@ -141,13 +141,13 @@ class Acknowledging(NoHooks):
     def __init__(self, store: SqliteStore, acks: str) -> None:
         self._store, self._acks = store, acks
         self.run = ""
-        self._turn, self._told = 0, ""
+        self._reply, self._told = ("", 0), ""
         self._since = 0
 
     async def text(self, turn: int, text: str) -> None:
         """See `Hooks.text`."""
-        if turn != self._turn:
-            self._turn, self._told = turn, ""
+        if (self.run, turn) != self._reply:  # a run that broke in its first turn is followed by another first turn
+            self._reply, self._told = (self.run, turn), ""
         self._told += text
         self._since += 1
         if self._since >= 4:
