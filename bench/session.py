@@ -210,7 +210,7 @@ def main() -> None:
         print(asyncio.run(live_commits(Path(folder))))
         if in_run:
             for together, pace in ((1, 20.0), (1, 10.0), (1, 5.0)):
-                print(f"live: {streamed(Path(folder), in_run // 20, together, pace, RUNS)} (bound: 5)")
+                print(f"live: {streamed(Path(folder), in_run // 40, together, pace, 3)} (bound: 5)")
             print(f"in bursts: {streamed(Path(folder), in_run, BURST, 20.0, RUNS)}")
 
 
