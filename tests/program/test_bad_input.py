@@ -222,10 +222,10 @@ def test_words_of_a_server_cannot_steer_a_terminal(tmp_path: Path) -> None:
     [
         (b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 2000 + b'"}}]}\n\n', "limit:stream_bytes"),
         (b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n', "limit:stream_bytes"),
-        (b": still here\n\n", "limit:stream_bytes"),
+        (b": still here\n\n", "no stream of events"),
         (b"data: x", "limit:event_bytes"),
         (b"<p>", "provider_error"),
-        (b"\0" * 63 + b"\n", "limit:stream_bytes"),
+        (b"\0" * 63 + b"\n", "no stream of events"),
     ],
     ids=["text", "small", "comments", "one event", "html", "garbage"],
 )

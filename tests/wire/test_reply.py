@@ -506,7 +506,7 @@ def test_rubbish_ends_early_and_says_what_it_is() -> None:
         starts = iter(range(0, len(rubbish), size))
         with pytest.raises(StreamError) as stop:
             collections.deque((reader.feed(rubbish[start : start + size]) for start in starts), maxlen=0)
-        assert (stop.value.kind, "16,384 in a row" in str(stop.value)) == ("not_a_stream", True)
+        assert (stop.value.kind, "16,384 lines in a row" in str(stop.value)) == ("not_a_stream", True)
         assert next(starts, len(rubbish)) <= max(size, 4 * 16_384 + 2 * 1460)
         assert reader.ended
 
