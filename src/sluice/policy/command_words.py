@@ -260,11 +260,7 @@ def _substitutions(node: Node) -> list[Node]:
     stack = [node]
     while stack:
         one = stack.pop()
-        if (
-            one.type in _INNER
-            or one.type in _DOUBTS
-            or (one.is_named and one.type not in _DESCEND and one.type not in _LEAVES and one.type not in _TEST_PARTS)
-        ):
+        if one.type in _INNER or one.type in _DOUBTS or (one.is_named and one.type not in _KNOWN):
             found.append(one)
         else:
             stack.extend(one.named_children)

@@ -33,10 +33,6 @@ class FileLock:
         """Takes the lock alone, if that can be had at once."""
         return self._try(fcntl.LOCK_EX)
 
-    def try_shared(self) -> bool:
-        """Takes the lock together with others, if that can be had at once; gives up being alone."""
-        return self._try(fcntl.LOCK_SH)
-
     def _try(self, kind: int) -> bool:
         try:
             fcntl.flock(self._fd, kind | fcntl.LOCK_NB)

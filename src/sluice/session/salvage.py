@@ -157,7 +157,6 @@ class Salvage:
                 continue
             assert row is not None
             self._keep(
-                session,
                 row,
                 parts.get(seq, []),
                 _run(row, runs),
@@ -196,7 +195,6 @@ class Salvage:
 
     def _keep(
         self,
-        session: str,
         row: dict[str, Any],
         parts: list[dict[str, Any]],
         run: str | None,

@@ -30,7 +30,7 @@ async def run(arguments: JobReadArguments, context: ToolContext) -> ToolResult:
     """The output and the state of one job; `ok` whatever became of the job."""
     job = context.jobs.get(arguments.job)
     if job is None:
-        return unknown(NAME, arguments.job, context.jobs)
+        return unknown(NAME, context.jobs)
     bound = max(context.body_bytes(TOOL, _STATUS_BYTES), 16)
     piece = job.read(bound, arguments.offset)
     text = piece.data.decode("utf-8", "replace")
@@ -54,7 +54,7 @@ async def run(arguments: JobReadArguments, context: ToolContext) -> ToolResult:
     )
 
 
-def unknown(tool: str, name: str, jobs: Jobs) -> ToolResult:
+def unknown(tool: str, jobs: Jobs) -> ToolResult:
     """The result for a job that is not there; it names those that are."""
     known = ", ".join(job.name for job in jobs.all()) or "none"
     message = f"there is no such job; the jobs are: {known}"

@@ -24,7 +24,7 @@ async def run(arguments: JobStopArguments, context: ToolContext) -> ToolResult:
     """How the job ended; `ok` also if it had ended before."""
     job = context.jobs.get(arguments.job)
     if job is None:
-        return unknown(NAME, arguments.job, context.jobs)
+        return unknown(NAME, context.jobs)
     await job.stop()
     unread = job.total - job.unread
     content = f"{job.name} {state(job)}; {unread} bytes of its output are not read"

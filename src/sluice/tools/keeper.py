@@ -14,7 +14,6 @@ from sluice.limits import Limits
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper_program.py")
 LEAST_LANDLOCK = 3  # the version since which emptying a file by name needs a right
 _CREATE_RULESET = 444  # the same on every architecture
-_FILTERED_MACHINES = ("x86_64", "aarch64")  # whose system calls the keeper knows
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,6 @@ def landlock_version() -> int:
     if not sys.platform.startswith("linux"):
         return 0
     return max(int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)), 0)
-
-
-def filters_sockets() -> bool:
-    """Whether the keeper knows the system calls of this machine, which it needs to keep a command from the network."""
-    return os.uname().machine in _FILTERED_MACHINES
 
 
 def readable(hidden: Sequence[str], shown: Sequence[str]) -> tuple[str, ...]:
