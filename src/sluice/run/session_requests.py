@@ -52,7 +52,10 @@ def undo_note(restored: tuple[str, ...]) -> str:
 
 
 async def export(settings: Settings, session: OpenSession, form: Literal["json", "md"], path: str) -> str:
-    """Writes the session to a new file, which only the user can read; returns its absolute path."""
+    """Writes the session to a new file, which only the user can read; returns its absolute path.
+
+    Raises `ConfigurationError` where nothing is stored yet or the file cannot be made or written; none is left then.
+    """
     if store_path(settings) is None or not session.begun:
         raise ConfigurationError(_NOT_STORED)
     id = session.agent.session

@@ -183,7 +183,10 @@ def unlisted(settings: Settings, policy: Policy) -> list[str]:
 
 
 def make_transport(settings: Settings) -> Transport:
-    """The transport that the settings ask for: HTTP, a fixture, a cassette; recording if wanted."""
+    """The transport that the settings ask for: HTTP, a fixture, a cassette; recording if wanted.
+
+    Raises `ConfigurationError` for files that cannot be used, and for mode mock without a fixture.
+    """
     if settings.replay is not None:
         from sluice.transport.cassette import CassetteTransport
 
