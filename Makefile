@@ -89,7 +89,8 @@ clean:
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Sluice needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "the environment could not be made; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing Sluice into $(VENV) (once)"

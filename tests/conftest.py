@@ -70,6 +70,9 @@ def nothing_left(own_home: Path) -> Iterator[None]:
     gc.freeze()  # the collection below then looks only at what this test made
     yield
     gc.collect()
+    for thread in threading.enumerate():
+        if thread.daemon and f"{thread.name} ({thread.ident})" not in before["threads"]:
+            thread.join(2.0)  # one that has done its work and is about to end is not left behind
     left = {kind: sorted(now - before[kind]) for kind, now in _held().items() if now - before[kind]}
     files = sorted(p.name for p in (own_home / "tmp").iterdir())
     if files:

@@ -75,7 +75,10 @@ def test_init_writes_the_users_file_once(capsys: pytest.CaptureFixture[str], own
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.write_text('model = "mine"')
     assert main(["init"]) == 2
-    assert capsys.readouterr().err == f"error: {str(path)!r} is there already, and was left as it is\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: {str(path)!r} is there already, and was left as it is; edit it, or name another file\n"
+    )
     assert path.read_text() == 'model = "mine"'
 
 

@@ -197,7 +197,7 @@ def test_nothing_outside_is_harmed_with_everything_allowed(hostile: Any, own_hom
 def test_without_the_guards_the_same_files_do_harm(hostile: Any) -> None:
     """The positive control of both: the harm is real where the user has taken the sandbox away. Two harmless ones of it."""
     work, out, server, names = hostile
-    model = Obeying([names[0], names[9]])
+    model = Obeying([names[0], names[8]])
     settings = Settings(workspace=str(work), session_store=":memory:", allow_execution_tools=True, sandbox="off")
 
     async def main() -> list[n.Notice]:

@@ -83,7 +83,7 @@ def test_a_command_writes_in_the_workspace_and_its_own_temp(kind: str, make: Cal
 
 def test_the_private_temp_lasts_from_command_to_command_and_goes_with_the_sandbox(make: Callable[..., Box]) -> None:
     box = make()
-    box("echo kept >/tmp/f; mkdir -m 000 /tmp/shut; echo home >~/h")
+    box("echo kept >/tmp/f; mkdir -p /tmp/shut/deep; chmod 000 /tmp/shut/deep /tmp/shut; echo home >~/h")
     assert box("cat /tmp/f ~/h")[1] == "kept\nhome\n"
     box.sandbox.close()  # that nothing is left is checked after every test
 

@@ -125,7 +125,8 @@ def require_key(settings: Settings) -> None:
     variables = " or ".join(("SLUICE_API_KEY", *way.key_env))
     raise ConfigurationError(
         f"no API key for {without_password(way.base_url)}: set {variables}, "
-        "or api_key_file or key_command in your config file"
+        "or api_key_file or key_command in your config file; or name another model (--model), "
+        "or a server on this machine (--base-url)"
     )
 
 

@@ -135,7 +135,9 @@ def write_config(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise ConfigurationError(f"{str(path)!r} is there already, and was left as it is") from None
+        raise ConfigurationError(
+            f"{str(path)!r} is there already, and was left as it is; edit it, or name another file"
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{str(path)!r} cannot be made: {reason}") from None

@@ -19,15 +19,16 @@ def remove_folder(folder: str) -> None:
     """Removes a folder whatever lies in it: each inner folder is first moved up, so depth needs neither stack nor path."""
     moved = 0
     waiting = [folder]
+    with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)
     while waiting:
         current = waiting.pop()
-        with contextlib.suppress(OSError):
-            os.chmod(current, 0o700)  # a command may have closed it to itself
         with contextlib.suppress(OSError), os.scandir(current) as entries:
             for entry in list(entries):
                 with contextlib.suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         moved += 1
+                        os.chmod(entry.path, 0o700)  # a command may have closed it, and then it cannot be moved
                         os.rename(entry.path, f"{folder}.{moved}")
                         waiting.append(f"{folder}.{moved}")
                     else:

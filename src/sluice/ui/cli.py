@@ -107,6 +107,9 @@ def _call(invocation: Invocation, argv: Sequence[str] | None) -> int:
         return code if isinstance(code, int) else 0
     except click.exceptions.Abort:  # click's word for Ctrl-C
         return 130
+    except click.exceptions.NoArgsIsHelpError as error:  # a group of commands without one: its message is its help
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "sluice"
         words = " ".join(error.format_message().split())  # click lists choices one a line
