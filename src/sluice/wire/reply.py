@@ -268,7 +268,9 @@ def read_reply(chunks: Iterable[bytes], dialect: str | Dialect, limits: Limits =
 
 def _idle(stop: NoEventsError) -> Fault:
     if not stop.before:
-        words = f"the body is no stream of events: {MAX_IDLE_LINES:,} lines in a row are comments, or no fields of an event"
+        words = (
+            f"the body is no stream of events: {MAX_IDLE_LINES:,} lines in a row are comments, or no fields of an event"
+        )
         return Fault("not_a_stream", words)
     return Fault(
         "malformed_event", f"after an event there were {MAX_IDLE_LINES:,} lines in a row that are no part of one"
