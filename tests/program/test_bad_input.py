@@ -58,7 +58,7 @@ def _write(name: str, content: str | bytes) -> Callable[[Path], None]:
         (["-e", "hi", "--config", "c.toml"], _write("c.toml", "max_turns = 'x'\n"), ["c.toml", "max_turns"]),
         (["-e", "hi", "-w", "a-file"], _write("a-file", "x"), ["a-file", "not a folder"]),
         (["-e", "hi", "-w", "a-file/below"], _write("a-file", "x"), ["a-file"]),
-        (["-e", "hi"], None, ["no API key", "SLUICE_API_KEY"]),
+        (["-e", "hi"], None, ["no API key", "SLUICE_API_KEY", "--model", "--base-url"]),
         (["-e", "hi", "--mode", "mock"], None, ["--mock-fixture"]),
         (["-e", "hi", "--mode", "mock", "--mock-fixture", "absent"], None, ["absent", "No such file"]),
         (["-e", "hi", "--mode", "mock", "--mock-fixture", "f"], _write("f", "not json"), ["f", "not JSON"]),

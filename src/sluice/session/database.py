@@ -37,6 +37,9 @@ Done = Callable[[Any, StoreError | None], None]
 _REOPEN = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FULL}
 
 
+_ELSEWHERE = "; --session-store FILE names another, :memory: keeps nothing"
+
+
 class _Item:
     __slots__ = ("done", "error", "full", "result", "work")
 
@@ -97,9 +100,10 @@ class Database:
                 lock.close()
             if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
                 raise StoreError(
-                    "io", f"the session store {str(self.path)!r} cannot be used: {error.strerror}"
+                    "io", f"the session store {str(self.path)!r} cannot be used: {error.strerror}{_ELSEWHERE}"
                 ) from None
-            raise store_error(error, self.path) from None
+            found = store_error(error, self.path)
+            raise StoreError(found.kind, f"{found}{_ELSEWHERE if found.kind == 'read_only' else ''}") from None
         return made[0], made[1]
 
     def _close_locks(self) -> None:
