@@ -14,6 +14,7 @@ from sluice.ui.tui.key_stream import KeyStream
 from sluice.ui.tui.messages import TerminalCaughtUp, TerminalGone
 from sluice.ui.tui.terminal_writer import TerminalWriter
 
+_STDOUT = 1
 _READ_BYTES = 64 * 1024
 _WAIT_SECONDS = 0.05  # also how often an escape that is no sequence is told; the parser waits for 0.1 s itself
 
@@ -32,6 +33,15 @@ class TerminalDriver(LinuxDriver):
         """Puts a writer of ours in the place of Textual's, which has not been started."""
         file = self._file
         self._writer = None if made is None or file is None else TerminalWriter(file, self._caught_up)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """The terminal's own size: what `COLUMNS` and `LINES` say was right when the shell set them, and never after."""
+        for fd in (self.fileno, _STDOUT):
+            with contextlib.suppress(OSError):
+                columns, lines = os.get_terminal_size(fd)
+                if columns and lines:
+                    return columns, lines
+        return super()._get_terminal_size()
 
     def stop_application_mode(self) -> None:
         """Gives the terminal back."""

@@ -39,7 +39,9 @@ class TerminalWriter(WriterThread):
         if self._gone:
             return
         if not self.whole and (self._missed or self._waiting.qsize() >= MOST_WAITING):
-            self._missed = True
+            if not self._missed:
+                self._missed = True
+                self._waiting.put("")  # the thread may have written everything meanwhile, and must look once more
             return
         self._waiting.put(text)
 
