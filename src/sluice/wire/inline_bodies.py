@@ -243,6 +243,15 @@ def _mistral_list(cap: Capture) -> Body:
             return
 
 
+def _each_marked(cap: Capture, begin: str, end: str, one: Callable[[Capture], Body]) -> Body:
+    """Calls that each begin with `begin`, up to `end` or to what is neither."""
+    while True:
+        yield from blank(cap)
+        if (yield from literal(cap, begin, end)) != begin:
+            return
+        yield from one(cap)
+
+
 _SEP = "<｜tool▁sep｜>"
 _CALL_BEGIN = "<｜tool▁call▁begin｜>"
 _CALL_END = "<｜tool▁call▁end｜>"
@@ -251,11 +260,7 @@ _CALLS_END = "<｜tool▁calls▁end｜>"
 
 def deepseek_calls(cap: Capture) -> Body:
     """`<｜tool▁calls▁begin｜>`, calls, `<｜tool▁calls▁end｜>`."""
-    while True:
-        yield from blank(cap)
-        if (yield from literal(cap, _CALL_BEGIN, _CALLS_END)) != _CALL_BEGIN:
-            return
-        yield from _deepseek_call(cap)
+    yield from _each_marked(cap, _CALL_BEGIN, _CALLS_END, _deepseek_call)
 
 
 def deepseek_call(cap: Capture) -> Body:
@@ -339,11 +344,7 @@ _kimi_name = re.compile(r"(?:functions\.)?(.+?)(?::[0-9]+)?").fullmatch
 
 def kimi_calls(cap: Capture) -> Body:
     """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`: Kimi K2."""
-    while True:
-        yield from blank(cap)
-        if (yield from literal(cap, _KIMI_CALL, _KIMI_ENDS)) != _KIMI_CALL:
-            return
-        yield from _kimi_call(cap)
+    yield from _each_marked(cap, _KIMI_CALL, _KIMI_ENDS, _kimi_call)
 
 
 def kimi_call(cap: Capture) -> Body:

@@ -93,3 +93,10 @@ def test_a_terminal_that_has_gone_is_no_fault() -> None:
             writer.write("x")
         writer.stop()
         assert not writer.is_alive()
+
+
+def test_what_is_left_out_when_all_is_just_written_is_drawn_anew_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal_writer, "MOST_WAITING", 0)  # too much waits, and yet the thread has nothing left
+    with writing() as (writer, _end, caught_up):
+        writer.write("left out")
+        assert caught_up.wait(20)
