@@ -194,7 +194,7 @@ def test_every_command_line_that_a_page_shows_can_be_read(page: str, words: list
     from sluice.ui.cli import sluice
 
     command: click.Command = sluice
-    context = click.Context(command, info_name="sluice")
+    context = click.Context(command, info_name="sluice", **command.context_settings)
     while True:
         assert isinstance(command, click.Command)
         parser = command.make_parser(context)
@@ -203,4 +203,4 @@ def test_every_command_line_that_a_page_shows_can_be_read(page: str, words: list
             break
         name, found, words = command.resolve_command(context, list(left))
         assert found is not None, f"{page}: there is no command {left[0]!r}"
-        command, context = found, click.Context(found, info_name=name, parent=context)
+        command, context = found, click.Context(found, info_name=name, parent=context, **found.context_settings)

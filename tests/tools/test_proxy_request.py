@@ -16,8 +16,8 @@ def head(first: str, *headers: str) -> bytes:
 
 
 def test_a_tunnel() -> None:
-    request = parse_request(head("CONNECT PyPI.org.:443 HTTP/1.1", "Host: evil.example", "Proxy-Authorization: x"))
-    assert request == ProxyRequest("pypi.org", 443, None)
+    request = parse_request(head("CONNECT HoSt.org.:443 HTTP/1.1", "Host: evil.example", "Proxy-Authorization: x"))
+    assert request == ProxyRequest("host.org", 443, None)
 
 
 def test_a_plain_request_is_written_anew_for_its_host() -> None:
@@ -46,30 +46,30 @@ def test_no_header_named_by_connection_can_take_the_length_away() -> None:
 
 
 BAD = {
-    "nul in the name": head("CONNECT evil\0.pypi.org:443 HTTP/1.1"),
-    "escaped nul": head("CONNECT evil%00.pypi.org:443 HTTP/1.1"),
-    "name with a user": head("GET http://pypi.org@evil.example/ HTTP/1.1"),
-    "user with a password": head("GET http://pypi.org:80@evil.example/ HTTP/1.1"),
-    "backslash": head("GET http://evil.example\\@pypi.org/ HTTP/1.1"),
-    "fragment": head("GET http://evil.example#@pypi.org/ HTTP/1.1"),
+    "nul in the name": head("CONNECT evil\0.host.org:443 HTTP/1.1"),
+    "escaped nul": head("CONNECT evil%00.host.org:443 HTTP/1.1"),
+    "name with a user": head("GET http://host.org@evil.example/ HTTP/1.1"),
+    "user with a password": head("GET http://host.org:80@evil.example/ HTTP/1.1"),
+    "backslash": head("GET http://evil.example\\@host.org/ HTTP/1.1"),
+    "fragment": head("GET http://evil.example#@host.org/ HTTP/1.1"),
     "no name": head("GET http:///x HTTP/1.1"),
-    "origin form": head("GET /x HTTP/1.1", "Host: pypi.org"),
-    "asterisk": head("OPTIONS * HTTP/1.1", "Host: pypi.org"),
-    "https without a tunnel": head("GET https://pypi.org/ HTTP/1.1"),
+    "origin form": head("GET /x HTTP/1.1", "Host: host.org"),
+    "asterisk": head("OPTIONS * HTTP/1.1", "Host: host.org"),
+    "https without a tunnel": head("GET https://host.org/ HTTP/1.1"),
     "another scheme": head("GET file:///etc/passwd HTTP/1.1"),
-    "tunnel without a port": head("CONNECT pypi.org HTTP/1.1"),
-    "tunnel to an address of a page": head("CONNECT http://pypi.org:443 HTTP/1.1"),
-    "tunnel to two": head("CONNECT pypi.org:443,evil.example:443 HTTP/1.1"),
+    "tunnel without a port": head("CONNECT host.org HTTP/1.1"),
+    "tunnel to an address of a page": head("CONNECT http://host.org:443 HTTP/1.1"),
+    "tunnel to two": head("CONNECT host.org:443,evil.example:443 HTTP/1.1"),
     "number for a name": head("CONNECT 2130706433:80 HTTP/1.1"),
     "short address": head("CONNECT 127.1:80 HTTP/1.1"),
     "octal": head("CONNECT 0177.0.0.1:80 HTTP/1.1"),
     "unicode": head("CONNECT b\xfccher.example:443 HTTP/1.1"),
-    "two spaces": head("CONNECT  pypi.org:443 HTTP/1.1"),
-    "tab": head("CONNECT\tpypi.org:443 HTTP/1.1"),
-    "version 2": head("CONNECT pypi.org:443 HTTP/2.0"),
-    "version missing": head("CONNECT pypi.org:443"),
-    "lower case": head("connect pypi.org:443 HTTP/1.1"),
-    "line feeds only": b"CONNECT pypi.org:443 HTTP/1.1\n\n",
+    "two spaces": head("CONNECT  host.org:443 HTTP/1.1"),
+    "tab": head("CONNECT\thost.org:443 HTTP/1.1"),
+    "version 2": head("CONNECT host.org:443 HTTP/2.0"),
+    "version missing": head("CONNECT host.org:443"),
+    "lower case": head("connect host.org:443 HTTP/1.1"),
+    "line feeds only": b"CONNECT host.org:443 HTTP/1.1\n\n",
     "line feed in a header": head("GET http://a.b/ HTTP/1.1", "X: 1\nHost: evil"),
     "return in a header": head("GET http://a.b/ HTTP/1.1", "X: 1\rHost: evil"),
     "folded header": head("GET http://a.b/ HTTP/1.1", "X: 1", " more"),
@@ -83,7 +83,7 @@ BAD = {
     "chunked": head("POST http://a.b/ HTTP/1.1", "Transfer-Encoding: chunked"),
     "chunked and a length": head("POST http://a.b/ HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
     "tunnel with a body": head("CONNECT a.b:443 HTTP/1.1", "Content-Length: 5"),
-    "cut": b"CONNECT pypi.org:443 HTTP/1.1\r\n",
+    "cut": b"CONNECT host.org:443 HTTP/1.1\r\n",
     "nothing": b"",
     "only an end": b"\r\n\r\n",
     "something else": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",

@@ -87,7 +87,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
             "path": "a path",
             "switch": "true or false",
             "names": "names separated by commas",
-            "hosts": "hosts separated by commas, each as in pypi.org, pypi.org:443 or 10.0.0.5:8080, without wildcards",
+            "hosts": "hosts separated by commas, as in example.org, example.org:443 or 10.0.0.5:8080, without wildcards",
             "choice": " or ".join(self.choices),
             "count": f"a whole number of at least {self._least()}",
             "bytes": f"a size of at least {self._least()} such as 65536, 64KiB or 1MiB",

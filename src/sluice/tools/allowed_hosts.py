@@ -52,7 +52,7 @@ def parse_host(text: str) -> Host:
     """
     text = text.strip()
     if "://" in text or "/" in text:
-        raise ValueError("write the host alone, as in pypi.org or pypi.org:443")
+        raise ValueError("write the host alone, as in example.org or example.org:443")
     if "*" in text:
         raise ValueError("there are no wildcards; list each host")
     if text.count(":") > 1 and not text.startswith("["):
