@@ -9,17 +9,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sluice.session.catalog import lock_folder
 from sluice.session.disk import reading
 from sluice.session.wish import Wish
 from sluice.testing.fault_agent import FAULTY, Job
+from sluice.testing.fault_harness import Harness
 from sluice.testing.fault_provider import NOTE
 from sluice.testing.fault_strace import ERRORS, KILLED, counted, counting, failing, killing, missing
-
-if TYPE_CHECKING:
-    from sluice.testing.faults import Driver
 
 SCRIPTS = ("begin", "go on", "two prompts", "recover", "fork", "change")
 _GROUPS = ("store", "beside")
@@ -37,7 +35,7 @@ class Point(NamedTuple):
 class Scripts:
     """The six scripts over one driver, with a state to begin each from."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Harness) -> None:
         self._driver = driver
         self._bases: dict[str, Path] = {}
         self._points: dict[str, list[Point]] = {}

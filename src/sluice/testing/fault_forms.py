@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluice.errors import StoreError
 from sluice.run.parts import RandomIds
@@ -18,10 +18,8 @@ from sluice.session.disk import VERSION, reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
 from sluice.testing.fault_agent import PROJECT, REFUSED
+from sluice.testing.fault_harness import Harness
 from sluice.values.messages import AssistantMessage, ImagePart, Reasoning, TextPart, ToolCall, ToolMessage, UserMessage
-
-if TYPE_CHECKING:
-    from sluice.testing.faults import Driver
 
 _MADE_IN = {
     2: "DROP TABLE shrunk",
@@ -30,7 +28,7 @@ _MADE_IN = {
 _VERSION_AT = 60  # of the file: where SQLite keeps the version, four bytes
 
 
-def clock(driver: Driver) -> None:
+def clock(driver: Harness) -> None:
     """The time of day jumps while agents run, by up to a year either way, and one of them sleeps for a while."""
     store = driver.store(fresh=True)
     driver.figures.injected["clock"] += 1
@@ -52,7 +50,7 @@ def clock(driver: Driver) -> None:
     driver.count("clock", driver.judge("clock", store) and good)
 
 
-def schema(driver: Driver) -> None:
+def schema(driver: Harness) -> None:
     """A store of an earlier version goes on; one of a later version is refused in words, can be read, and stays as it is."""
     store = driver.store(fresh=True)
     driver.agents(driver.job(store))
@@ -156,7 +154,7 @@ async def _kept(store: Path, given: list[AssistantMessage | ToolMessage | UserMe
         await opening.store.close()
 
 
-def transcript(driver: Driver) -> None:
+def transcript(driver: Harness) -> None:
     """A transcript that broke others' sessions is stored, and the session gone on with, twice."""
     vectors = transcripts()
     if not vectors:
