@@ -386,7 +386,7 @@ def test_it_works_as_another_user_too(make: Callable[..., Box], work: Path) -> N
     try:
         done = subprocess.run(
             [*sandbox.outer_words(program, sandbox.DEFAULT_LIMITS, write_end, root=False), program,
-             *sandbox.inner_words(program, places, folder_fd=opened, temp=str(temp), home="/nonexistent", network="none"),
+             *sandbox.inner_words(places, folder_fd=opened, temp=str(temp), home="/nonexistent", network="none"),
              "--", "/bin/bash", "-c", "id -u; echo in >made; echo x >/var/made 2>/dev/null || echo wall; ulimit -u"],
             user=65534, group=65534, extra_groups=[], pass_fds=(write_end, opened), capture_output=True, env=environment(),
         )  # fmt: skip

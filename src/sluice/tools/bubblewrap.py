@@ -77,7 +77,7 @@ def outer_words(program: str, limits: Limits, status_fd: int, *, root: bool, net
     ]
 
 
-def inner_words(program: str, places: Places, *, folder_fd: int, temp: str, home: str, network: Network) -> list[str]:
+def inner_words(places: Places, *, folder_fd: int, temp: str, home: str, network: Network) -> list[str]:
     """The inner layer: everything readable, then what is hidden, then the workspace, then what stays as it is in it."""
     words = [
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),

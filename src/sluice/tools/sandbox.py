@@ -204,7 +204,7 @@ class Sandbox:
         stack.callback(self._give_back, self._hold_absent(places))
         outer_read, outer_write = status_pipe(stack)
         inner_read, inner_write = status_pipe(stack)
-        words = inner_words(program, places, folder_fd=folder, temp=temp, home=home, network=self._network)
+        words = inner_words(places, folder_fd=folder, temp=temp, home=home, network=self._network)
         words_fd = os.memfd_create("sluice", os.MFD_CLOEXEC)
         stack.callback(os.close, words_fd)
         os.write(words_fd, b"\0".join(map(os.fsencode, words)) + b"\0")
