@@ -30,22 +30,27 @@ class Record:
         self.status: str | None = None
         self.result: ToolResult | None = None  # of a tool, or of a rejection or denial
         self.end_turn = False
+        self.taken_up = False  # from a run before: it is asked about whatever the verdict
+        self.known = False  # it has its result from there
 
 
 class Naive:
     def __init__(self, run: str, limits: Limits, can_ask: bool) -> None:
         self.run, self.limits, self.can_ask = run, limits, can_ask
         self.past: list[list[Record]] = []
+        self.asked = 0
         self.out: list[object] = []
         self.bills: list[tuple[int, float | None]] = []  # tokens and dollars of every answer of the model
         self.stopping = False
+        self.prompt = False  # a prompt waits until what was taken up is settled
         self.decided: str | None = None  # an end that is known; a later wish to stop does not change it
 
     # One fact in, a list of what is done out. Refusals and Judge, Check orders are not shown: only what matters outside.
     def program(self):
-        yield []
+        first = yield []
         try:
-            outcome = yield from self.turns()
+            outcome = (yield from self.taken_up(first)) if isinstance(first, f.Reopened) else None
+            outcome = outcome or (yield from self.turns())
         except Stop:
             outcome = self.decided or "cancelled"
         self.stopping = True
@@ -69,9 +74,37 @@ class Naive:
             elif isinstance(fact, kinds):
                 return fact
 
+    def taken_up(self, fact: f.Reopened):
+        """The calls that a run before left open; then the prompt, if there is one."""
+        left, self.prompt = fact.waiting, fact.prompt
+        trusted = left.stop_reason in KNOWN_STOP_REASONS and left.stop_reason != "aborted"
+        records = []
+        for at, (call, result) in enumerate(zip(left.calls, left.results, strict=True), left.first):
+            r = Record(CallKey(left.run, left.turn, at), call, trusted and call.status == "whole", call.status == "cut")
+            r.taken_up, r.known = result is None, result is not None
+            if result is not None:
+                r.stage, r.result, r.status, r.fit = "ran", result, result.status, True
+                r.end_turn = result.end_turn
+            elif not fact.can_ask and r.fit:
+                r.refusal = "skipped"
+            records.append(r)
+        self.asked = sum(r.taken_up for r in records)
+        self.past.append(records)
+        can_ask, self.can_ask = self.can_ask, fact.can_ask
+        ended = yield from self.calls(records, self.asked)
+        self.can_ask = can_ask
+        if ended:
+            return ended
+        if not self.prompt:
+            return "loop" if self.going_round() else None
+        self.out.append("KeepPrompt")
+        yield from self.fact(f.Asked)
+        self.prompt = False
+        return None
+
     def turns(self):
         breaks = goes_on = 0
-        asked = 0
+        asked = self.asked
         turn = 0
         while True:
             turn += 1
@@ -207,7 +240,7 @@ class Naive:
             raise
 
     def one_by_one(self, records: list[Record], asked: int):
-        if len(records) > self.limits.max_tool_calls_per_turn:
+        if sum(not r.known for r in records) > self.limits.max_tool_calls_per_turn:
             self.decided = self.decided or "limit:tool_calls_per_turn"
             yield from self.skip(records)
             return "limit:tool_calls_per_turn"
@@ -219,11 +252,11 @@ class Naive:
             self.decided = self.decided or self.poor()
             yield from self.skip(records)
             return self.poor()
-        for r in [r for r in records if r.fit]:
+        for r in [r for r in records if r.fit and not r.refusal and not r.known]:
             r.stage = "asked"
         while any(r.stage == "asked" for r in records):
             fact = yield from self.fact(f.Checked, f.Rejected)
-            r = records[fact.key.position]
+            r = self.of(records, fact.key)
             r.stage = "fresh"
             if isinstance(fact, f.Rejected):
                 r.refusal, r.result = fact.result.status, fact.result
@@ -231,25 +264,40 @@ class Naive:
                 r.category = fact.category
         at = 0
         while at < len(records):
+            if records[at].known:
+                self.out.append(("Release", records[at].key, records[at].status))
+                ended = self.ends(records[at])
+                if ended or not records[at].result.ok:
+                    return (yield from self.skip(records[at + 1 :], ended)) or ended
+                at += 1
+                continue
             group = self.group(records, at)
+            if group[0].refusal == "skipped":
+                yield from self.refuse(group)
+                at += 1
+                continue
             if group[0].refusal or not group[0].fit:
                 yield from self.refuse([group[0]])
                 ended = self.ends(group[0])
-                yield from self.skip(records[at + 1 :])
-                return ended
+                return (yield from self.skip(records[at + 1 :], ended)) or ended
             ended = yield from self.do(group, records)
             at += len(group)
             if ended is not None:
-                left = [r for r in records if r.status is None]
-                yield from self.skip(left)
+                left = [r for i, r in enumerate(records) if r.status is None or (r.known and i >= at)]
+                ended = (yield from self.skip(left, ended)) or ended
                 for r in left:
                     ended = ended or (self.ends(r) if r.status == "blocked" else None)
                 return ended or None
         return None
 
+    def of(self, records: list[Record], key: CallKey) -> Record:
+        return next(r for r in records if r.key == key)
+
     def group(self, records: list[Record], at: int) -> list[Record]:
         till = at
         while till < len(records) and records[till].category == "read_only" and not records[till].refusal:
+            if records[till].known:
+                break
             till += 1
         return records[at : max(till, at + 1)]
 
@@ -264,15 +312,15 @@ class Naive:
         go: list[Record] = []
         no: Record | None = None
         for r in group:
-            verdict = verdicts[r.key]
-            if verdict.decision == "ask" and self.can_ask:
+            verdict, refused = verdicts[r.key], False
+            if (verdict.decision == "ask" or (r.taken_up and verdict.decision != "deny")) and self.can_ask:
                 self.out.append(("Ask", r.key))
                 said = yield from self.fact(f.Answered)
                 if said.granted:
                     verdict = yield from self.fact(f.Judged)
                 else:
-                    r.end_turn = not said.words
-            if verdict.decision != "allow":
+                    r.end_turn, refused = not said.words, True
+            if refused or verdict.decision != "allow":
                 no = r
                 r.refusal = "blocked"
                 break
@@ -286,7 +334,7 @@ class Naive:
         shown = 0
         while shown < len(go):
             ran = yield from self.fact(f.Ran)
-            r = records[ran.key.position]
+            r = self.of(records, ran.key)
             r.stage, r.result, r.status, r.end_turn = "ran", ran.result, ran.result.status, ran.result.end_turn
             while shown < len(go) and go[shown].status is not None:
                 self.out.append(("Release", go[shown].key, go[shown].status))
@@ -304,21 +352,27 @@ class Naive:
             r.refusal = r.refusal or "invalid"
         yield from self.refusals(some)
 
-    def refusals(self, some: list[Record]):
-        while any(r.status is None for r in some):
+    def refusals(self, some: list[Record], ended=None):
+        """Shows the refusals in order, and what is known already in its place; how the run ends by the latter."""
+        while True:
+            while some and some[0].status is not None:
+                self.out.append(("Release", some[0].key, some[0].status))
+                ended = ended or (self.ends(some[0]) if some[0].known else None)
+                some = some[1:]
+            if not some:
+                return ended
             fact = yield from self.fact(f.Refused)
             for r in some:
                 if r.key == fact.key:
                     r.status = r.refusal
-            while some and some[0].status is not None:
-                self.out.append(("Release", some[0].key, some[0].status))
-                some = some[1:]
 
-    def skip(self, some: list[Record]):
+    def skip(self, some: list[Record], ended=None):
         for r in some:
+            if r.known:
+                continue
             r.refusal = "blocked" if r.refusal == "blocked" else "skipped"
             r.stage = "refusing"
-        yield from self.refusals(list(some))
+        return (yield from self.refusals(list(some), ended))
 
     def give_up(self, records: list[Record]):
         self.stopping = True
@@ -337,14 +391,14 @@ class Naive:
             if not shown:
                 return
             fact = yield from self.fact(f.Ran, f.Refused)
-            r = records[fact.key.position]
+            r = self.of(records, fact.key)
             r.status = fact.result.status if isinstance(fact, f.Ran) else r.refusal
 
     # -- judgements over the whole past
 
     def ends(self, now: Record) -> str | None:
-        """How the run ends by this result."""
-        outcome = self.ending(now)
+        """How the run ends by this result; by nothing while a prompt waits."""
+        outcome = None if self.prompt else self.ending(now)
         self.decided = self.decided or outcome
         return outcome
 
@@ -361,15 +415,17 @@ class Naive:
             for r in turn:
                 if r is now or r.status is None or r.status == "skipped" or (r.cut and not r.fit):
                     continue
-                if r.key.turn == now.key.turn and r.key.position > now.key.position:
+                if r.key.run == now.key.run and r.key.turn == now.key.turn and r.key.position > now.key.position:
                     continue
                 if r.status == "ok" and r.category in ("mutating", "execution"):
                     before = [b for b in before if b.status == "blocked"]
                 before.append(r)
         same = {
-            b.key.turn for b in before if (b.call.name, b.status, b.call.arguments) == (now.call.name, now.status, text)
+            (b.key.run, b.key.turn)
+            for b in before
+            if (b.call.name, b.status, b.call.arguments) == (now.call.name, now.status, text)
         }
-        if now.status != "ok" and same and now.key.turn not in same:
+        if now.status != "ok" and same and (now.key.run, now.key.turn) not in same:
             return "blocked" if now.status == "blocked" else "failed"
         if now.end_turn:
             return {"ok": "completed", "blocked": "blocked"}.get(now.status or "", "failed")

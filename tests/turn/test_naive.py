@@ -8,11 +8,12 @@ import zlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_machine import Naive
-from turn_world import RUN, World, benign, blocked, broke, call, fine
+from turn_world import BEFORE, RUN, World, benign, blocked, broke, call, fine
 
 from sluice.limits import Limits
 from sluice.turn import facts as f
 from sluice.values.messages import Reply
+from sluice.values.waiting import Waiting
 
 calls = st.builds(
     call,
@@ -102,6 +103,8 @@ class Script:
 def shown(command: f.Command) -> list[object]:
     """What the naive machine shows of it, too."""
     match command:
+        case f.KeepPrompt():
+            return ["KeepPrompt"]
         case f.Prepare() | f.CallModel():
             return [(type(command).__name__, command.turn)]
         case f.Ask() | f.StopTool():
@@ -117,9 +120,11 @@ def shown(command: f.Command) -> list[object]:
     return []
 
 
-def play(script: Script, limits: Limits, can_ask: bool, cancel_at: int | None) -> tuple[World, list[f.Fact]]:
+def play(
+    script: Script, limits: Limits, can_ask: bool, cancel_at: int | None, begin: f.Fact | None = None
+) -> tuple[World, list[f.Fact]]:
     world = World(limits, can_ask=can_ask)
-    fact: f.Fact = f.Asked(at=0)
+    fact: f.Fact = begin or f.Asked(at=0)
     for step in range(2000):
         world.feed(fact)
         if world.finish:
@@ -153,6 +158,49 @@ def test_a_naive_machine_does_the_same(seed, asked, ill, can_ask, cancel_at, bou
     theirs = [item for fact in facts for item in naive.send(fact)]
     ours = [item for command in world.given for item in shown(command)]
     assert ours == theirs
+
+
+known = st.sampled_from(
+    [None, None, None, fine(), broke(), broke(status="unknown_outcome"), broke(failure="fatal"), fine(end_turn=True)]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    left=st.lists(st.tuples(calls, known), min_size=1, max_size=5),
+    first=st.integers(0, 2),
+    stop=st.sampled_from(["tool_use", "tool_use", "max_tokens", "odd", None]),
+    asked=st.lists(replies, min_size=1, max_size=4),
+    ill=st.integers(0, 6),
+    can_ask=st.booleans(),
+    person=st.booleans(),
+    prompt=st.booleans(),
+    cancel_at=st.none() | st.integers(0, 25),
+    bounds=st.sampled_from([(20, 8, 50), (3, 8, 50), (20, 2, 50), (20, 8, 3)]),
+)
+def test_a_naive_machine_takes_up_what_was_left_open_as_well(
+    seed, left, first, stop, asked, ill, can_ask, person, prompt, cancel_at, bounds
+) -> None:
+    turns, per_turn, total = bounds
+    limits = Limits(max_turns=turns, max_tool_calls_per_turn=per_turn, max_total_tool_calls=total)
+    open_calls = Waiting(
+        run=BEFORE,
+        turn=1,
+        first=first,
+        calls=tuple(asked_for for asked_for, _ in left),
+        results=(None, *(result for _, result in left[1:])),
+        stop_reason=stop,
+    )
+    begin = f.Reopened(at=0, waiting=open_calls, can_ask=person, prompt=prompt)
+    world, facts = play(Script(seed, asked, ill), limits, can_ask, cancel_at, begin)
+    naive = Naive(RUN, limits, can_ask).program()
+    next(naive)
+    theirs = [item for fact in facts for item in naive.send(fact)]
+    assert [item for command in world.given for item in shown(command)] == theirs
+    yes = {x.key for x in facts if isinstance(x, f.Answered) and x.granted}
+    ran = {key for x in world.given if isinstance(x, f.RunTools) for key in x.keys}
+    assert {key for key in ran if key.run == BEFORE} <= yes
 
 
 @settings(max_examples=150, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from turn_world import RUN, broke, call, reply, replying
+from turn_world import RUN, broke, call, reply, replying, waiting
 
 from sluice.turn import facts as f
 from sluice.values.calls import CallKey
@@ -13,6 +13,7 @@ KEY = CallKey(RUN, 1, 0)
 
 FACTS = [
     f.Asked(at=1),
+    f.Reopened(at=1, waiting=waiting(call(), call("edit"), results=(broke(),), first=2), can_ask=True, prompt=True),
     f.Prepared(at=1, turn=1, context_bytes=5),
     f.Summarised(at=1, ok=False, context_bytes=5),
     f.Replied(at=1, turn=1, reply=reply(call())),

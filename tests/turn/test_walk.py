@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 import pytest
-from turn_world import RUN, World, blocked, broke, call, fine, reply, started
+from turn_world import RUN, World, blocked, broke, call, fine, reply, started, taken_up, waiting
 
 from sluice.errors import InternalError
 from sluice.limits import Limits
@@ -29,6 +29,8 @@ def options(world: World, replies: tuple, rich: bool) -> list[f.Fact]:
 
 def _answers(command: f.Command, world: World, replies: tuple, rich: bool) -> list[f.Fact]:
     match command:
+        case f.KeepPrompt():
+            return [f.Asked(at=0), f.HostStopped(at=0, outcome="failed", message="the disk is full")]
         case f.Prepare():
             return [f.Prepared(at=0, turn=command.turn, context_bytes=size) for size in ((1, 10**9) if rich else (1,))]
         case f.Summarise():
@@ -141,6 +143,32 @@ def test_no_sequence_of_facts_breaks_a_rule_and_all_can_end(first, second, rich)
     assert {"completed", "cancelled"} <= outcomes
 
 
+@pytest.mark.parametrize("prompt", [True, False], ids=["prompt", "no prompt"])
+@pytest.mark.parametrize(
+    ("left", "rich"),
+    [
+        (waiting(EDIT), True),
+        (waiting(EDIT, LOOK, first=1), True),
+        (waiting(LOOK, LOOK2, results=(broke(status="unknown_outcome"),)), True),
+        (waiting(LOOK, EDIT, call("look", "{", "cut")), False),
+    ],
+    ids=["edit", "edit+read", "read+known", "read+edit+cut"],
+)
+def test_calls_that_are_taken_up_break_no_rule_and_run_only_by_a_yes(left, rich, prompt) -> None:
+    world = taken_up(left, Limits(max_turns=2), prompt=prompt)
+    states, outcomes = walk(world, (END, END), rich=rich, most=30_000)
+    assert states > 20
+    assert {"completed", "cancelled"} <= outcomes
+
+
+def test_where_nobody_can_be_asked_nothing_that_is_taken_up_is_judged() -> None:
+    world = taken_up(waiting(EDIT, LOOK, results=(fine(),)), can_ask=False)
+    assert world.drive().outcome == "completed"
+    assert not any(isinstance(x, f.Judge | f.Ask | f.RunTools | f.Check) for x in world.given)
+    told = [x.result for x in world.given if isinstance(x, f.Release)]
+    assert [(x.status, x.error.code if x.error else None) for x in told] == [("skipped", "not_started"), ("ok", None)]
+
+
 def test_the_walk_reaches_the_ends_it_should() -> None:
     _, outcomes = walk(started(Limits(max_turns=2)), ((reply(LOOK, EDIT),), (reply(EDIT),)), rich=True, most=30_000)
     expected = {"completed", "cancelled", "blocked", "failed", "incomplete", "limit:turns", "limit:context"}
@@ -153,6 +181,7 @@ def test_a_fact_that_cannot_be_is_refused_and_changes_nothing() -> None:
     digest = call_digest("look", LOOK.arguments)
     odd: list[f.Fact] = [
         f.Asked(at=0),
+        f.Reopened(at=0, waiting=waiting(LOOK), can_ask=True, prompt=True),
         f.Prepared(at=0, turn=7, context_bytes=1),
         f.Replied(at=0, turn=7, reply=reply()),
         f.ModelFailed(at=0, turn=7, kind="connect", message=""),
@@ -170,7 +199,7 @@ def test_a_fact_that_cannot_be_is_refused_and_changes_nothing() -> None:
         f.Summarised(at=0, ok=True, context_bytes=1),
         f.JobsEnded(at=0),
     ]
-    wrong = {id(fact) for fact in odd[1:10]}
+    wrong = {id(fact) for fact in odd[1:11]}
     world = started()
     todo, seen, refusals = [world], {state_of(world)}, 0
     while todo:

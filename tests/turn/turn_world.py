@@ -13,8 +13,10 @@ from sluice.turn.machine import Machine
 from sluice.values.calls import CallKey, call_digest
 from sluice.values.messages import Reply, ToolCall
 from sluice.values.results import ToolResult, failed
+from sluice.values.waiting import Waiting
 
 RUN = "run_1"
+BEFORE = "run_0"  # the run that left calls open
 CATEGORIES = {"look": "read_only", "edit": "mutating", "exec": "execution"}
 
 
@@ -39,6 +41,14 @@ def blocked(tool: str = "edit", **more: object) -> ToolResult:
     return ToolResult(ok=False, status="blocked", tool=tool, failure="blocked", **more)
 
 
+def waiting(
+    *calls: ToolCall, results: tuple[ToolResult | None, ...] = (), first: int = 0, stop: str = "tool_use"
+) -> Waiting:
+    """Calls that the seventh turn of an earlier run left open; of the last ones of them `results` are known."""
+    known = (None,) * (len(calls) - len(results)) + results
+    return Waiting(run=BEFORE, turn=7, first=first, calls=calls, results=known, stop_reason=stop)
+
+
 class World:
     """One machine and what is known about it from outside."""
 
@@ -55,6 +65,8 @@ class World:
         self.refused: dict[CallKey, ToolResult] = {}
         self.results: dict[CallKey, ToolResult] = {}
         self.released: list[CallKey] = []
+        self.reopened: set[CallKey] = set()
+        self.first: dict[tuple[str, int], int] = {}  # position of the first call in hand, where it is not 0
         self.stopped = False
         self.finish: f.Finish | None = None
 
@@ -62,7 +74,7 @@ class World:
         other = copy.copy(self)
         for name in ("out", "facts", "given", "calls", "verdicts", "grants", "withdrawn"):
             setattr(other, name, copy.copy(getattr(self, name)))
-        for name in ("running", "refused", "results", "released"):
+        for name in ("running", "refused", "results", "released", "reopened", "first"):
             setattr(other, name, copy.copy(getattr(self, name)))
         other.machine = self.machine.copy()
         return other
@@ -86,6 +98,14 @@ class World:
                 self.verdicts.add((fact.key, fact.digest))
             case f.Answered(granted=True) if fact.key not in self.withdrawn:
                 self.grants.add((fact.key, fact.digest))
+            case f.Reopened(waiting=left):
+                for at, (asked, result) in enumerate(zip(left.calls, left.results, strict=True), left.first):
+                    key = CallKey(left.run, left.turn, at)
+                    self.calls[key] = asked
+                    self.reopened.add(key)
+                    if result is not None:
+                        self.results[key] = result
+                self.first[left.run, left.turn] = left.first
             case f.Replied():
                 self._reply(fact.turn, fact.reply)
             case f.ModelFailed() if fact.partial:
@@ -112,7 +132,7 @@ class World:
     def _note(self, command: f.Command) -> None:
         if self.stopped:
             assert not isinstance(
-                command, f.RunTools | f.Ask | f.Judge | f.Check | f.CallModel | f.Prepare | f.Summarise
+                command, f.RunTools | f.Ask | f.Judge | f.Check | f.CallModel | f.Prepare | f.Summarise | f.KeepPrompt
             ), f"{command} after a stop"
         match command:
             case f.RunTools():
@@ -121,6 +141,7 @@ class World:
                     assert pair in self.verdicts, f"{key} runs without a verdict"
                     self.verdicts.discard(pair)
                     assert key not in self.refused
+                    assert key not in self.reopened or pair in self.grants, "taken up, and nobody said yes"
                     self.running.add(key)
                 if len(command.keys) > 1:
                     assert all(CATEGORIES[self.calls[k].name] == "read_only" for k in command.keys)
@@ -139,12 +160,13 @@ class World:
                         self.withdrawn.add(command.key)
             case f.Release():
                 assert command.key not in self.released, "a second result"
-                same_turn = [k.position for k in self.released if k.turn == command.key.turn]
-                assert command.key.position == len(same_turn), "results out of order"
+                turn = command.key.run, command.key.turn
+                same_turn = [k.position for k in self.released if (k.run, k.turn) == turn]
+                assert command.key.position == len(same_turn) + self.first.get(turn, 0), "results out of order"
                 theirs = self.results[command.key]
                 assert (command.result.status, command.result.ok) == (theirs.status, theirs.ok)
                 self.released.append(command.key)
-            case f.Prepare() | f.CallModel() | f.EndJobs() | f.Finish():
+            case f.KeepPrompt() | f.Prepare() | f.CallModel() | f.EndJobs() | f.Finish():
                 assert set(self.released) == set(self.calls), "a call without a result"
                 late = [
                     c
@@ -200,6 +222,8 @@ def answers(command: f.Command, fact: f.Fact) -> bool:
     match command, fact:
         case f.Prepare(), f.Prepared() | f.HostStopped():
             return True
+        case f.KeepPrompt(), f.Asked() | f.HostStopped() | f.Cancelled():
+            return True
         case f.Summarise(), f.Summarised():
             return True
         case f.CallModel(), f.Replied() | f.ModelFailed():
@@ -221,6 +245,8 @@ def answers(command: f.Command, fact: f.Fact) -> bool:
 
 def benign(command: f.Command, world: World, at: int = 0) -> f.Fact:
     match command:
+        case f.KeepPrompt():
+            return f.Asked(at=at)
         case f.Prepare():
             return f.Prepared(at=at, turn=command.turn, context_bytes=100)
         case f.Summarise():
@@ -250,6 +276,13 @@ def benign(command: f.Command, world: World, at: int = 0) -> f.Fact:
 def started(limits: Limits | None = None, **more) -> World:
     world = World(limits, **more)
     world.feed(f.Asked(at=0))
+    return world
+
+
+def taken_up(left: Waiting, limits: Limits | None = None, *, can_ask: bool = True, prompt: bool = True) -> World:
+    """A run that begins with calls that a run before left open."""
+    world = World(limits)
+    world.feed(f.Reopened(at=0, waiting=left, can_ask=can_ask, prompt=prompt))
     return world
 
 

@@ -88,6 +88,15 @@ def not_started(call: ToolCall) -> ToolResult:
     return ToolResult(ok=False, status="cancelled", tool=call.name, error=error)
 
 
+def nobody_to_ask(call: ToolCall) -> ToolResult:
+    """The result of a call that waited for a person when its process ended, where nobody can be asked any more."""
+    words = (
+        "Not started: the process ended while a person was asked about this call, and nobody can be asked now. "
+        "Ask for it again if it is still wanted."
+    )
+    return ToolResult(ok=False, status="skipped", tool=call.name, error=ErrorInfo("not_started", words))
+
+
 def refused_by_person(call: ToolCall, words: str, category: Category) -> ToolResult:
     """The result of a call that a person said no to. Without a word for the model it asks to end the turn.
 

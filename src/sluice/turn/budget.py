@@ -14,7 +14,8 @@ _MINUTE_NS = 60 * 1_000_000_000
 class Budget:
     """What a run has used. `calls` counts every call asked for, whether it ran or not.
 
-    `tokens` and `cost` (US dollars) are those of all replies and summaries so far; an unknown cost adds nothing.
+    `tokens` and `cost` (US dollars) are those of all replies and summaries so far, and of agents inside the calls; an
+    unknown cost adds nothing.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -31,7 +32,7 @@ class Budget:
         return outcomes.limit("max_turns"), f"the run's {self.limits.max_turns} turns are used up"
 
     def spend(self, tokens: int, cost: float | None) -> None:
-        """A reply or a summary used this much."""
+        """A reply, a summary or an agent inside a call used this much."""
         self.tokens += tokens
         self.cost += cost or 0.0
 
@@ -57,7 +58,12 @@ class Budget:
         return self.spent_out() if calls else None
 
     def start(self, categories: Iterable[str], at: int) -> End | None:
-        """Calls of these categories are about to start at `at` (ns). If it is one too many, none is counted."""
+        """Calls of these categories are about to start at `at` (ns). If it is one too many, none is counted.
+
+        What agents inside the calls before them used may have left nothing to spend.
+        """
+        if (spent := self.spent_out()) is not None:
+            return spent
         most = self.limits.max_calls_per_minute
         if most is None:
             return None

@@ -34,13 +34,16 @@ from sluice.values.calls import CallKey, Category, call_digest
 from sluice.values.healed import HealedArguments, HealedCall, healed_digest
 from sluice.values.messages import ToolCall
 from sluice.values.results import ToolResult
+from sluice.values.waiting import Waiting
 
 _S, _E = CallState, CallEvent
 
 _HAS_RESULT = frozenset({_S.DONE, _S.WITHDRAWN})
 _WAITS = frozenset({_S.STARTING, _S.RUNNING, _S.STOPPING, _S.REFUSING, _S.WITHDRAWING})
-_WITH_POLICY = frozenset({_S.JUDGING, _S.JUDGING_AGAIN, _S.ASKING})
-_ANSWER_DUE = frozenset({_S.CHECKING, *_WITH_POLICY})
+_CHECKING = frozenset({_S.CHECKING, _S.RECHECKING})
+_CHECKED = frozenset({_S.CHECKED, _S.RECHECKED})
+_WITH_POLICY = frozenset({_S.JUDGING, _S.REJUDGING, _S.JUDGING_AGAIN, _S.ASKING})
+_ANSWER_DUE = _CHECKING | _WITH_POLICY
 
 
 class Slot:
@@ -100,7 +103,7 @@ class Calls:
     """The calls of one reply. `end` is how the run ends by them, once that is known.
 
     `limit`: a limit that forbids every one of them (L11). `can_ask`: a person can be asked. Of `healed` only what
-    `answers.may_be_healed` says counts.
+    `answers.may_be_healed` says counts. `first` is the position of the first of `calls` in its reply.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Calls:
         can_ask: bool,
         limit: End | None,
         healed: tuple[HealedCall, ...] = (),
+        first: int = 0,
     ) -> None:
         closed = {one.position: one.arguments for one in healed}
         self.slots = [
@@ -122,14 +126,31 @@ class Calls:
                 answers.unfit(call, stop),
                 closed.get(at) if answers.may_be_healed(call, stop) else None,
             )
-            for at, call in enumerate(calls)
+            for at, call in enumerate(calls, first)
         ]
+        self._first = first
         self.can_ask = can_ask
         self.end: End | None = limit
         self._skip: str | None = limit[0] if limit else None  # why what is left of the turn is skipped
         self._denied: CallKey | None = None  # the first denial of the group in hand
         self._stopped = False
         self._released = 0
+
+    @classmethod
+    def reopened(cls, waiting: Waiting, *, can_ask: bool, limit: End | None) -> Calls:
+        """Calls that an earlier run left open. Those that never started run only by a person's yes, however they are judged;
+        where nobody can be asked they are not judged at all. The others have their results already."""
+        stop, first = waiting.stop_reason, waiting.first
+        made = cls(waiting.run, waiting.turn, waiting.calls, stop, can_ask=can_ask, limit=limit, first=first)
+        for slot, result in zip(made.slots, waiting.results, strict=True):
+            if result is not None:
+                slot.state, slot.result, slot.category = _S.DONE, result, "read_only"
+                slot.ran = slot.fit = True
+                continue
+            slot.state = _S.REOPENED
+            if slot.fit and not can_ask:
+                slot.fit, slot.unfit = False, answers.nobody_to_ask(slot.call)
+        return made
 
     @property
     def over(self) -> bool:
@@ -163,8 +184,9 @@ class Calls:
                 slot.ran = True
 
     def _slot(self, key: CallKey) -> Slot:
-        if 0 <= key.position < len(self.slots) and self.slots[key.position].key == key:
-            return self.slots[key.position]
+        at = key.position - self._first
+        if 0 <= at < len(self.slots) and self.slots[at].key == key:
+            return self.slots[at]
         raise InternalError(f"no call {key} in the reply in hand")
 
     # -- steps
@@ -175,7 +197,7 @@ class Calls:
             return []
         commands: list[Command] = []
         for slot in self.slots:
-            if slot.fit:
+            if slot.fit and slot.state in (_S.NEW, _S.REOPENED):
                 slot.to(_E.CHECK)
                 commands.append(Check(slot.key, slot.call.name, slot.call.arguments, slot.healed))
         return commands
@@ -223,7 +245,7 @@ class Calls:
     def _step(self, admit: Admit) -> list[Command]:
         """The next step; empty if something must be waited for or nothing is left."""
         left = self.slots[self._released :]
-        if not left or any(slot.state is _S.CHECKING for slot in left):
+        if not left or any(slot.state in _CHECKING for slot in left):
             return []
         group = _first_group(left)
         if any(slot.state in _WAITS or slot.state in _WITH_POLICY for slot in group):
@@ -231,9 +253,9 @@ class Calls:
         if self._skip:
             return self._skip_rest(left)
         first = group[0]
-        if first.unfit is not None and first.state in (_S.NEW, _S.REJECTED, _S.DENIED):
+        if first.unfit is not None and first.state in (_S.NEW, _S.REOPENED, _S.REJECTED, _S.DENIED):
             return [self._refuse(first, first.unfit, _E.REFUSE)]
-        fresh = [slot for slot in group if slot.state is _S.CHECKED]
+        fresh = [slot for slot in group if slot.state in _CHECKED]
         if fresh:
             for slot in fresh:
                 slot.to(_E.JUDGE)
@@ -296,7 +318,7 @@ class Calls:
     def snapshot(self) -> tuple[object, ...]:
         """The whole state as plain values, for comparing."""
         slots = tuple(slot.snapshot() for slot in self.slots)
-        return (slots, self.can_ask, self.end, self._skip, self._denied, self._stopped, self._released)
+        return (slots, self.can_ask, self.end, self._skip, self._denied, self._stopped, self._released, self._first)
 
 
 def _event_of(fact: CallFact) -> CallEvent:
@@ -324,11 +346,12 @@ def _event_of(fact: CallFact) -> CallEvent:
 def _first_group(left: list[Slot]) -> list[Slot]:
     """The calls that go on together: consecutive read-only ones, else the first alone (L3).
 
-    A call that was not checked, or was rejected, has no category of its own and so stands alone.
+    A call that was not checked, or was rejected, has no category of its own and so stands alone. One that has its result
+    already waits only for its place.
     """
     group: list[Slot] = []
     for slot in left:
-        if slot.category != "read_only":
+        if slot.category != "read_only" or (group and slot.state in _HAS_RESULT):
             break
         group.append(slot)
     return group or left[:1]

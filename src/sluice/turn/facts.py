@@ -18,6 +18,7 @@ from sluice.values.calls import CallKey, Category, Decision
 from sluice.values.healed import HealedArguments, HealedCall
 from sluice.values.messages import Reply
 from sluice.values.results import ToolResult
+from sluice.values.waiting import Waiting
 
 # -- facts
 
@@ -27,7 +28,18 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"):
 
 
 class Asked(_Fact, frozen=True, kw_only=True, tag="asked"):
-    """The prompt is stored; the run begins, and its time is counted from here."""
+    """The prompt is stored; the run begins, and its time is counted from here. It also answers `KeepPrompt`."""
+
+
+class Reopened(_Fact, frozen=True, kw_only=True, tag="reopened"):
+    """The run begins with calls that an earlier run left open, which keep their keys; its time is counted from here.
+
+    `can_ask`: a person can be asked about them. With `prompt` the run has one, to be kept once they are settled.
+    """
+
+    waiting: Waiting
+    can_ask: bool
+    prompt: bool
 
 
 class Prepared(_Fact, frozen=True, kw_only=True, tag="prepared"):
@@ -129,10 +141,15 @@ class Started(_Fact, frozen=True, kw_only=True, tag="started"):
 
 
 class Ran(_Fact, frozen=True, kw_only=True, tag="ran"):
-    """The call ended with `result`. Without `Started` before it: it could not be recorded and did not start."""
+    """The call ended with `result`. Without `Started` before it: it could not be recorded and did not start.
+
+    `tokens` and `cost`, as in `Replied`, are what agents used that worked inside calls and hooks since this was last told.
+    """
 
     key: CallKey
     result: ToolResult
+    tokens: int = 0
+    cost: float | None = None
 
 
 class Refused(_Fact, frozen=True, kw_only=True, tag="refused"):
@@ -152,12 +169,13 @@ class Cancelled(_Fact, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class HostStopped(_Fact, frozen=True, kw_only=True, tag="host_stopped"):
-    """The host ends the run: `stop_when` said so (`completed`), or a hook, the store or our own code failed (`failed`).
+    """The host ends the run: `stop_when` said so (`completed`), a hook, the store or our own code failed (`failed`), or
+    a limit of a run around this one was met (`limit:<name>`).
 
     May come at any time; in place of `Prepared` it answers `Prepare`.
     """
 
-    outcome: Literal["completed", "failed"]
+    outcome: str
     message: str
 
 
@@ -168,6 +186,7 @@ class Tick(_Fact, frozen=True, kw_only=True, tag="tick"):
 CallFact = Checked | Rejected | Judged | Answered | Started | Ran | Refused
 Fact = (
     Asked
+    | Reopened
     | Prepared
     | Summarised
     | Replied
@@ -190,6 +209,10 @@ Fact = (
 
 class _Command(msgspec.Struct, frozen=True, tag_field="command"):
     pass
+
+
+class KeepPrompt(_Command, frozen=True, tag="keep_prompt"):
+    """The calls of `Reopened` are settled: store the prompt; answered by `Asked` or `HostStopped`."""
 
 
 class Prepare(_Command, frozen=True, tag="prepare"):
@@ -290,7 +313,8 @@ class Finish(_Command, frozen=True, tag="finish"):
 
 
 Command = (
-    Prepare
+    KeepPrompt
+    | Prepare
     | Summarise
     | CallModel
     | StopModel

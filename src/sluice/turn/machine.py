@@ -25,9 +25,12 @@ from sluice.turn.facts import (
     Finish,
     HostStopped,
     JobsEnded,
+    KeepPrompt,
     ModelFailed,
     Prepare,
     Prepared,
+    Ran,
+    Reopened,
     Replied,
     StopModel,
     Summarise,
@@ -80,6 +83,7 @@ class Machine:
         self.outcome: str | None = None
         self.message = ""
         self._began: int | None = None
+        self._prompt_waits = False  # the prompt is kept once the calls that a run before left open are settled
         self._budget = Budget(limits)
         self._failures = past.failures
         self._loops = past.loops
@@ -131,8 +135,11 @@ class Machine:
                 return self._stop(fact.outcome, fact.message, fact.at)
             case Asked():
                 self._to(_F.ASKED)
-                self._began = fact.at
+                self._began = fact.at if self._began is None else self._began
+                self._prompt_waits = False
                 return self._next_turn(fact.at)
+            case Reopened():
+                return self._reopened(fact)
             case Prepared():
                 return self._prepared(fact)
             case Summarised():
@@ -169,6 +176,28 @@ class Machine:
     def _expect(self, event: RunEvent, turn: int) -> None:
         if (self.state, event) in RUN_TABLE and turn != self.turn:
             raise InternalError(f"run {self.run} is in turn {self.turn}; {event.value} speaks of turn {turn}")
+
+    # -- calls of a run before
+
+    def _reopened(self, fact: Reopened) -> list[Command]:
+        """Takes up calls that a run before left open, as those of a reply that has just been stored."""
+        self._to(_F.REOPENED)
+        self._began, self._prompt_waits = fact.at, fact.prompt
+        limit = self._budget.reply(len(fact.waiting.tools))
+        self._calls = Calls.reopened(fact.waiting, can_ask=fact.can_ask, limit=limit)
+        return self._work(fact.at, self._calls.begin())
+
+    def _reopened_over(self, calls: Calls, at: int) -> list[Command]:
+        """They are settled. What came of them ends nothing where a prompt waits: a person goes on from there."""
+        end = self._end or calls.end
+        if end:
+            return self._close(end)
+        self._turn_over(calls)
+        late = self._out_of_time(at)
+        if late:
+            return self._close(late)
+        self._to(_F.KEEP_PROMPT)
+        return [KeepPrompt()]
 
     # -- turns
 
@@ -311,6 +340,8 @@ class Machine:
         if (self.state, _F.CALL_FACT) not in RUN_TABLE or self._calls is None:
             raise InternalError(f"run {self.run} is {self.state.value}; no call is in hand")
         self._calls.apply(fact)
+        if isinstance(fact, Ran):
+            self._budget.spend(fact.tokens, fact.cost)
         if self.state in (_R.CLOSING, _R.FINISHED):
             return []
         return self._work(fact.at, [])
@@ -324,6 +355,8 @@ class Machine:
         if not calls.over:
             return commands
         self._to(_F.RELEASED)
+        if self._prompt_waits:
+            return commands + self._reopened_over(calls, at)
         end = self._end or self._after_reply or calls.end or self._turn_over(calls)
         return commands + (self._close(end) if end else self._next_turn(at))
 
@@ -339,6 +372,7 @@ class Machine:
         if result.end_turn and end is None:
             word = {"none": outcomes.COMPLETED, "blocked": outcomes.BLOCKED}.get(failure, outcomes.FAILED)
             end = (word, "" if failure == "none" else told(result))
+        end = None if self._prompt_waits else end
         if failure == "none" and slot.ran and slot.category != "read_only":
             self._failures.changed()
         if slot.fit:

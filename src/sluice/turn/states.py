@@ -5,7 +5,8 @@ Two machines run nested: one for the run, one for each tool call of the reply in
 is not in the table cannot happen, and the machine raises `InternalError` before it changes anything.
 
 The one edge to `STARTING` leaves `ALLOWED`, and `ALLOWED` is reached only by an allowing verdict. So "no tool without a
-verdict" is a property of `CALL_TABLE`, and a test walks it.
+verdict" is a property of `CALL_TABLE`, and a test walks it. So is "a call that is taken up from a run that was broken off
+runs only by a person's yes": whatever the first verdict, no way from `REOPENED` to `ALLOWED` goes round `ASKING`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class CallState(Enum):
     """Where one call of the reply in hand stands."""
 
     NEW = "new"  # in the reply; nothing was asked about it
+    REOPENED = "reopened"  # in a reply of a run that was broken off before the call started; a person is to be asked
+    RECHECKING = "rechecking"  # the same, and Check is out
+    RECHECKED = "rechecked"  # the same; tool and arguments are valid; waits for its group
+    REJUDGING = "rejudging"  # the same, and Judge is out
     CHECKING = "checking"  # Check is out
     CHECKED = "checked"  # tool and arguments are valid; waits for its group
     REJECTED = "rejected"  # unknown tool or invalid arguments; waits for its place to be refused
@@ -71,6 +76,7 @@ class RunState(Enum):
     SUMMARISING = "summarising"  # Summarise is out
     CALLING = "calling"  # CallModel is out
     ACTING = "acting"  # a reply is in hand and its calls are worked through
+    PROMPTING = "prompting"  # KeepPrompt is out: what had waited is settled
     STOPPING_SUMMARY = "stopping_summary"  # StopModel is out while the context was being shrunk
     STOPPING_MODEL = "stopping_model"  # StopModel is out
     STOPPING_CALLS = "stopping_calls"  # the run is to end; what has started is waited for, nothing starts
@@ -83,6 +89,8 @@ class RunEvent(Enum):
     """What can happen to the run: steps of the machine (named by their command) and facts."""
 
     ASKED = "asked"
+    REOPENED = "reopened"
+    KEEP_PROMPT = "keep_prompt"
     PREPARE = "prepare"
     PREPARED = "prepared"
     SUMMARISE = "summarise"
@@ -115,6 +123,17 @@ CALL_TABLE: Mapping[tuple[CallState, CallEvent], CallState] = MappingProxyType(
     {
         (_S.NEW, _E.CHECK): _S.CHECKING,
         (_S.NEW, _E.REFUSE): _S.REFUSING,  # cut, malformed, past a limit, or the run ends
+        (_S.REOPENED, _E.CHECK): _S.RECHECKING,
+        (_S.REOPENED, _E.REFUSE): _S.REFUSING,  # the same, or nobody can be asked
+        (_S.RECHECKING, _E.CHECKED): _S.RECHECKED,
+        (_S.RECHECKING, _E.REJECTED): _S.REJECTED,
+        (_S.RECHECKING, _E.WITHDRAW): _S.WITHDRAWING,
+        (_S.RECHECKED, _E.JUDGE): _S.REJUDGING,
+        (_S.RECHECKED, _E.REFUSE): _S.REFUSING,
+        (_S.REJUDGING, _E.JUDGED_ALLOW): _S.TO_ASK,  # what would be allowed now was not when it was asked for
+        (_S.REJUDGING, _E.JUDGED_ASK): _S.TO_ASK,
+        (_S.REJUDGING, _E.JUDGED_DENY): _S.DENIED,
+        (_S.REJUDGING, _E.WITHDRAW): _S.WITHDRAWING,
         (_S.CHECKING, _E.CHECKED): _S.CHECKED,
         (_S.CHECKING, _E.REJECTED): _S.REJECTED,
         (_S.CHECKING, _E.WITHDRAW): _S.WITHDRAWING,
@@ -157,7 +176,11 @@ _R, _F = RunState, RunEvent
 RUN_TABLE: Mapping[tuple[RunState, RunEvent], RunState] = MappingProxyType(
     {
         (_R.IDLE, _F.ASKED): _R.SETTLED,
+        (_R.IDLE, _F.REOPENED): _R.ACTING,
         (_R.IDLE, _F.STOP): _R.SETTLED,
+        (_R.SETTLED, _F.KEEP_PROMPT): _R.PROMPTING,
+        (_R.PROMPTING, _F.ASKED): _R.SETTLED,
+        (_R.PROMPTING, _F.STOP): _R.SETTLED,
         (_R.SETTLED, _F.PREPARE): _R.PREPARING,
         (_R.SETTLED, _F.END_JOBS): _R.CLOSING,
         (_R.PREPARING, _F.PREPARED): _R.READY,
