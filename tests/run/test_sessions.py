@@ -17,6 +17,7 @@ from sluice.run.config import Settings, Wish
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.disk import reading
 from sluice.testing.store_kit import allowed, asks
+from sluice.tools.sandbox import available
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, Conversation, Reasoning, ToolCall, ToolMessage, UserMessage
 from sluice.values.requests import ModelOptions
@@ -246,3 +247,79 @@ def test_a_journal_whose_session_cannot_keep_it_lets_nothing_change(tmp_path: Pa
 
     with pytest.raises(OSError, match="full"):
         sessions.SessionJournal(Keeps(), Refuses()).keep("a", b"x", None)  # type: ignore[arg-type]
+
+
+def test_a_link_to_a_store_is_that_store(tmp_path: Path) -> None:
+    """Its locks stand beside the file: by two names two processes would work in one session."""
+    (tmp_path / "link.db").symlink_to("real.db")
+    settings = _settings(tmp_path, {"content": "a"}, session_store=str(tmp_path / "real.db"))
+    by_link = _settings(tmp_path, {"content": "a"}, session_store=str(tmp_path / "link.db"))
+
+    async def body() -> None:
+        async with open_agent(settings) as agent:
+            assert [x async for x in agent.run("go")]
+            with pytest.raises(ConfigurationError, match="in use by process"):
+                async with open_agent(_wish(by_link, "continue")):
+                    pass
+
+    asyncio.run(body())
+    assert len(sessions.listed(by_link, False)) == 1
+    assert not list(tmp_path.glob("link.db?*"))
+
+
+def test_no_tool_opens_the_store_in_a_workspace(tmp_path: Path) -> None:
+    delete = "*** Begin Patch\n*** Delete File: s.db\n*** End Patch\n"
+    settings = _settings(
+        tmp_path,
+        _call("read_file_safe", path="s.db"),
+        _call("apply_patch", patch=delete),
+        _call("write_file_safe", path="s.db-journal", content="x"),
+        {"content": "done"},
+        session_store=str(tmp_path / "work" / "s.db"),
+        allow_mutating_tools=True,
+    )
+    results = [x for x in _run(settings, "go")[0] if isinstance(x, n.CallFinished)]
+    assert [x.result.status for x in results] == ["failed"] * 3
+    _sound(settings)
+
+
+def test_a_command_sees_nothing_of_the_store_in_a_workspace(tmp_path: Path) -> None:
+    if available() != "bubblewrap":
+        pytest.skip("NOT CHECKED: bubblewrap gives no sandbox on this machine; commands may read and write the store")
+    settings = _settings(
+        tmp_path,
+        _call("bash_execute_safe", command="cat s.db s.db-wal s.db-shm; rm -rf s.db*; echo x > s.db"),
+        {"content": "done"},
+        session_store=str(tmp_path / "work" / "s.db"),
+        allow_execution_tools=True,
+    )
+    (result,) = [x for x in _run(settings, "go")[0] if isinstance(x, n.CallFinished)]
+    assert result.result.status == "failed"
+    _sound(settings)
+
+
+def test_a_beginning_of_an_id_is_one_session_among_all_stores(tmp_path: Path) -> None:
+    found = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        settings = _settings(tmp_path / name, {"content": name})
+        found.append(_session(_run(settings, name)[0]))
+    with pytest.raises(StoreError, match="begins more than one session"):
+        sessions.removed(settings, ["ses_"], True)
+    assert sessions.removed(settings, found[:1], True) == found[:1]
+    assert sessions.removed(settings, ["ses_"], True) == found[1:]
+
+
+def test_what_is_in_use_stays_and_the_rest_is_removed(tmp_path: Path) -> None:
+    settings = _settings(tmp_path, {"content": "a"})
+    free = [_session(_run(settings, "x")[0]) for _ in range(2)]
+
+    async def body() -> None:
+        async with open_agent(settings) as agent:
+            assert [x async for x in agent.run("go")]
+            with pytest.raises(StoreError, match=f"in use by process.*removed: {free[0]}"):
+                sessions.removed(settings, [agent.session, free[0]])
+            assert sessions.removed(settings, [], older_than=0) == [free[1]]
+            assert [one.id for one in sessions.listed(settings, False)] == [agent.session]
+
+    asyncio.run(body())

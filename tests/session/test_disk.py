@@ -89,6 +89,15 @@ def test_a_folder_and_a_file_in_the_way(tmp_path: Path) -> None:
             _open(path)
 
 
+def test_what_is_no_file_is_refused_and_nothing_is_made_beside_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")  # a device takes what SQLite writes
+    for name in ("pipe", "link"):
+        with pytest.raises(StoreError, match="no regular file"):
+            _open(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
 def test_no_words_of_sqlite_reach_a_person() -> None:
     for code in range(1, 28):
         error = sqlite3.OperationalError("database is locked")

@@ -6,7 +6,9 @@ without.
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import itertools
 import os
 import re
 import time
@@ -26,6 +28,7 @@ from sluice.session.undo import Step
 from sluice.tools.changing import Change
 from sluice.tools.workspace import Workspace
 from sluice.values.ports import Journal
+from sluice.wire.surrogates import storable
 
 if TYPE_CHECKING:
     from sluice.session.catalog import Listed
@@ -45,15 +48,24 @@ def data_folder() -> Path:
 
 
 def store_path(settings: Settings) -> Path | None:
-    """The store of this workspace (absolute); `None` where nothing is to be kept."""
+    """The store of this workspace (absolute); `None` where nothing is to be kept.
+
+    It is the file itself: a link to it is followed, because its log and its locks stand beside it under its own name.
+    """
     if settings.session_store == IN_MEMORY:
         return None
     if settings.session_store is not None:
-        path = Path(settings.session_store)
-        return path / STORE if path.is_dir() else path
+        path = settings.session_store
+        return Path(os.path.realpath(os.path.join(path, STORE) if os.path.isdir(path) else path))
     name = re.sub(r"[^\w.-]+", "-", os.path.basename(settings.workspace))[:40] or "root"
     digest = hashlib.sha256(os.fsencode(settings.workspace)).hexdigest()[:12]
-    return data_folder() / "projects" / f"{name}-{digest}" / STORE
+    return Path(os.path.realpath(data_folder() / "projects" / f"{name}-{digest}" / STORE))
+
+
+def store_files(path: Path) -> list[str]:
+    """The files of the store at `path`, there or not: itself, its logs and locks, and what a repair kept aside."""
+    aside = glob.glob(f"{glob.escape(str(path))}.damaged-*")
+    return [f"{path}{ending}" for ending in ("", "-wal", "-shm", "-journal", ".turn", ".users", ".locks")] + aside
 
 
 async def open_store(settings: Settings) -> Opening | None:
@@ -72,7 +84,7 @@ async def open_store(settings: Settings) -> Opening | None:
         return await open_session(
             path,
             settings.workspace,
-            settings.session,
+            msgspec.structs.replace(settings.session, id=storable(settings.session.id)),
             new_id=lambda: RandomIds().new("ses"),
             words=result_text,
             max_bytes=settings.session_store_bytes,
@@ -110,7 +122,7 @@ def stores(settings: Settings, everywhere: bool) -> list[Path]:
     if path is None:
         return []
     if everywhere and settings.session_store is None:
-        return sorted((data_folder() / "projects").glob(f"*/{STORE}"))
+        return sorted(Path(os.path.realpath(path)) for path in (data_folder() / "projects").glob(f"*/{STORE}"))
     return [path] if path.is_file() else []
 
 
@@ -149,23 +161,23 @@ def spent_lines(settings: Settings, wanted: str, everywhere: bool) -> list[str]:
 
 
 def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str]:
-    """Store and id of the session that `wanted` names; empty is the one used last."""
+    """Store and id of the session that `wanted` names, in one store or another; empty is the one used last."""
     from sluice.session import catalog
     from sluice.session.disk import reading
 
-    failure = StoreError("refused", "this project has no session yet")
+    wanted = storable(wanted)  # bytes of an argument that are no text in this locale name nothing
+    found: dict[str, Path] = {}
     for path in stores(settings, everywhere):
         with reading(path) as connection:
-            if not wanted:
-                last = catalog.latest(connection, settings.workspace)
-                if last is not None:
-                    return path, last
-                continue
-            try:
-                return path, catalog.find(connection, wanted, None if everywhere else settings.workspace)
-            except StoreError as error:
-                failure = error
-    raise failure
+            if wanted:
+                ids = catalog.matching(connection, wanted, None if everywhere else settings.workspace)
+                found = {**dict.fromkeys(ids, path), **found}
+            elif (last := catalog.latest(connection, settings.workspace)) is not None:
+                return path, last
+    if not wanted or not stores(settings, everywhere):
+        raise StoreError("refused", "this project has no session yet")
+    id = catalog.chosen(list(found), wanted)
+    return found[id], id
 
 
 def exported(settings: Settings, wanted: str, form: str, everywhere: bool = False) -> Iterator[bytes]:
@@ -185,13 +197,17 @@ def exported(settings: Settings, wanted: str, form: str, everywhere: bool = Fals
 def removed(
     settings: Settings, wanted: Sequence[str], everywhere: bool = False, older_than: float | None = None
 ) -> list[str]:
-    """Removes these sessions, and those unused for `older_than` days; returns their ids. What is in use stays."""
+    """Removes these sessions, and those unused for `older_than` days; returns their ids. What is in use stays.
+
+    Raises `StoreError` (`held`) for a named one that is in use; the others are removed then, and it says which.
+    """
     from sluice.session import catalog
     from sluice.session.database import Database
     from sluice.session.disk import reading
     from sluice.session.opening import remove_now
 
-    targets = [_found(settings, everywhere, one) for one in wanted]
+    named = [_found(settings, everywhere, one) for one in wanted]
+    targets = list(named)
     if older_than is not None:
         before = time.time() - older_than * 86_400
         for path in stores(settings, everywhere):
@@ -199,13 +215,24 @@ def removed(
                 project = None if everywhere else settings.workspace
                 targets += [(path, session) for session in catalog.older_than(connection, project, before)]
     gone: list[str] = []
-    for path, session in dict.fromkeys(targets):
+    in_use: list[StoreError] = []
+    for path, group in itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0]):
         database = Database(path)
         try:
-            remove_now(database, session)
+            for _path, session in group:
+                try:
+                    remove_now(database, session)
+                except StoreError as error:
+                    if error.kind != "held":
+                        raise
+                    in_use += [error] if (path, session) in named else []
+                else:
+                    gone.append(session)
         finally:
             database.close()
-        gone.append(session)
+    if in_use:
+        more = f" (removed: {', '.join(gone)})" if gone else ""
+        raise StoreError("held", f"{in_use[0]}{more}")
     return gone
 
 
@@ -274,7 +301,8 @@ def undone(settings: Settings, wanted: str, state: Path, *, dry: bool = False) -
 
     path, session = _found(settings, False, wanted)
     most = settings.limits.max_file_bytes
-    with Workspace(settings.workspace, private=[str(state), str(data_folder())]) as workspace:
+    private = [str(state), str(data_folder()), *store_files(path)]
+    with Workspace(settings.workspace, private=private) as workspace:
 
         def digest(name: str) -> str | None:
             try:

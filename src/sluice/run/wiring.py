@@ -22,7 +22,7 @@ from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
 from sluice.run.recalling import recalled
-from sluice.run.sessions import SessionJournal, data_folder, open_store
+from sluice.run.sessions import SessionJournal, data_folder, open_store, store_files, store_path
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
@@ -269,7 +269,8 @@ def sandbox_in_force(settings: Settings, policy: Policy) -> str:
 def private_places(settings: Settings) -> list[str]:
     """Places of our own that no tool may open."""
     own_files = [path for path in (settings.config_file, settings.api_key_file) if path]
-    return [str(state_folder()), str(data_folder()), *own_files]
+    store = store_path(settings)
+    return [str(state_folder()), str(data_folder()), *own_files, *(store_files(store) if store is not None else ())]
 
 
 def make_registry(settings: Settings, own: Sequence[Tool] = ()) -> Registry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -91,21 +91,30 @@ def latest(connection: sqlite3.Connection, project: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def find(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> str:
-    """The id that `wanted` names, whole or by a beginning that only one has. Raises `StoreError` (`refused`)."""
+def matching(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> list[str]:
+    """Some of the ids that `wanted` is, or begins: that very one if it is there, and more than one if there are."""
     where, given = ("", ()) if project is None else (" AND project = ?", (project,))
     found = connection.execute(
-        f"SELECT id FROM session WHERE substr(id, 1, ?) = ?{where} ORDER BY last DESC LIMIT 4",  # noqa: S608
-        (len(wanted), wanted, *given),
+        f"SELECT id FROM session WHERE substr(id, 1, ?) = ?{where} ORDER BY id != ?, last DESC LIMIT 4",  # noqa: S608
+        (len(wanted), wanted, *given, wanted),
     ).fetchall()
-    ids = [id for (id,) in found]
+    return [str(id) for (id,) in found]
+
+
+def chosen(ids: Sequence[str], wanted: str) -> str:
+    """The one that `wanted` names of the ids that it matches. Raises `StoreError` (`refused`)."""
     if wanted in ids:
         return wanted
     if len(ids) == 1:
-        return str(ids[0])
+        return ids[0]
     if ids:
         raise StoreError("refused", f"{wanted!r} begins more than one session: {', '.join(ids)}")
     raise StoreError("refused", f"no session is named {wanted!r}; `sluice sessions list` shows those there are")
+
+
+def find(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> str:
+    """The id that `wanted` names, whole or by a beginning that only one has. Raises `StoreError` (`refused`)."""
+    return chosen(matching(connection, wanted, project), wanted)
 
 
 def remove(connection: sqlite3.Connection, session: str) -> int:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -64,7 +65,8 @@ def make_private(path: Path) -> None:
     """Makes folder (0700) and file (0600) where they are absent; takes others' rights from a file that is there.
 
     Never opens a file that is there: closing it would drop the locks that SQLite holds on it in this process. The files
-    that SQLite makes beside it take over its mode. Raises `OSError`.
+    that SQLite makes beside it take over its mode. Raises `OSError`, also for what is no regular file: SQLite would write
+    to a device as it does to a file.
     """
     missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     for folder in reversed(missing):
@@ -73,7 +75,10 @@ def make_private(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        if path.is_file() and path.stat().st_mode & 0o077:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file") from None
+        if mode & 0o077:
             os.chmod(path, 0o600)
 
 

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from sluice.values.messages import UserMessage
     from sluice.values.ports import Approver
 
+_MOST_DIGITS = 18  # of a message's number: no session comes near
 MAX_PROMPT_BYTES = 4 * 1024 * 1024  # bytes of a prompt on standard input; the largest file a tool reads
 
 
 def with_session(settings: Settings, wishes: dict[str, Any]) -> Settings:
     """The settings with the session that the flags wish for. Raises `click.UsageError`."""
-    given = [how for how, value in wishes.items() if value]
+    given = [how for how, value in wishes.items() if value not in (None, False)]
     if not given:
         return settings
     if len(given) > 1:
@@ -36,9 +37,11 @@ def with_session(settings: Settings, wishes: dict[str, Any]) -> Settings:
         id = str(wishes[how])
         if how == "fork" and "@" in id:
             id, _, number = id.rpartition("@")
-            if not number.isdecimal():
-                raise click.UsageError(f"--fork ID@MESSAGE: {number!r} is no number of a message")
+            if not number.isdecimal() or len(number) > _MOST_DIGITS:
+                raise click.UsageError(f"--fork ID@MESSAGE: {number[:40]!r} is no number of a message")
             upto = int(number)
+        if not id.strip():  # as an unset variable of a script gives it
+            raise click.UsageError(f"--{how}: an empty ID names no session; --continue goes on with the last one")
     return msgspec.structs.replace(settings, session=Wish(how=how, id=id, upto=upto))  # type: ignore[arg-type]
 
 

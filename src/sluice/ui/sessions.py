@@ -25,6 +25,14 @@ def _all(function: F) -> F:
     return click.option("--all", "everywhere", is_flag=True, help="Of every project.")(function)
 
 
+def _named(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    """The ID, or those, as given; an empty one is an unset variable in a script, and means no session."""
+    for one in given if isinstance(given, tuple) else (given,):
+        if one is not None and not one.strip():
+            raise click.UsageError("an empty ID names no session")
+    return "" if given is None else given
+
+
 def _settings(invocation: Any, flags: dict[str, Any], pairs: tuple[str, ...]) -> Settings:
     from pathlib import Path
 
@@ -72,7 +80,7 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
 
 
 @sessions.command("show", cls=GroupedCommand)
-@click.argument("id", required=False, default="")
+@click.argument("id", required=False, callback=_named)
 @session_options
 @_all
 @click.pass_obj
@@ -91,7 +99,7 @@ def show(invocation: Any, /, id: str, everywhere: bool, pairs: tuple[str, ...], 
 
 
 @sessions.command("export", cls=GroupedCommand)
-@click.argument("id", required=False, default="")
+@click.argument("id", required=False, callback=_named)
 @click.option("--format", "form", type=click.Choice(["json", "md"]), default="json", show_default=True, help="Form.")
 @session_options
 @_all
@@ -107,7 +115,7 @@ def export(invocation: Any, /, id: str, form: str, everywhere: bool, pairs: tupl
 
 
 @sessions.command("rm", cls=GroupedCommand)
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", metavar="[ID]...", nargs=-1, callback=_named)
 @click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those unused for so many days.")
 @session_options
 @_all
@@ -184,7 +192,7 @@ def repair(invocation: Any, /, pairs: tuple[str, ...], **flags: Any) -> int:
 
 
 @sessions.command("undo", cls=GroupedCommand)
-@click.argument("id", required=False, default="")
+@click.argument("id", required=False, callback=_named)
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be done; change nothing.")
 @session_options
 @click.pass_obj
