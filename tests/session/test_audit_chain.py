@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.errors import AuditError
-from sluice.session import audit
-from sluice.session.audit import AuditLog, verify
+from sluice.session import audit_files
+from sluice.session.audit import AuditLog
+from sluice.session.audit_reading import verify
 from sluice.values.calls import Risk
 
 
@@ -39,6 +40,12 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+def followed(path: str) -> tuple[bool, int, int | None]:
+    """Whether the chain holds, how many lines do, and the number of the first that does not."""
+    found = verify(path)
+    return found.whole, found.good, found.line or None
+
+
 def test_lines_are_chained_and_private(log: AuditLog, path: Path) -> None:
     assert not path.parent.exists()
     log.record("judged", tool="bash", decision="deny", missing=("execution",))
@@ -53,7 +60,7 @@ def test_lines_are_chained_and_private(log: AuditLog, path: Path) -> None:
     }  # fmt: skip
     assert second["prev"] == hashlib.sha256(raw[0]).hexdigest()
     assert second["fields"]["risk"]["changes_repository"] is True
-    assert verify(str(path)) == (True, 2, None)
+    assert followed(str(path)) == (True, 2, None)
 
 
 def test_every_line_is_synced_before_record_returns(log: AuditLog, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +81,7 @@ def test_the_chain_goes_on_after_reopening(log: AuditLog, path: Path) -> None:
     with_other.record("three")
     with_other.close()
     assert [line["n"] for line in records(path)] == [1, 2, 3]
-    assert verify(str(path)) == (True, 3, None)
+    assert followed(str(path)) == (True, 3, None)
 
 
 def test_two_writers_share_one_chain(log: AuditLog, path: Path) -> None:
@@ -82,7 +89,7 @@ def test_two_writers_share_one_chain(log: AuditLog, path: Path) -> None:
     for n in range(10):
         (log if n % 2 else other).record("turn", n=n)
     other.close()
-    assert verify(str(path)) == (True, 10, None)
+    assert followed(str(path)) == (True, 10, None)
 
 
 def test_writers_in_other_processes_share_one_chain(path: Path) -> None:
@@ -95,7 +102,7 @@ for n in range(50):
 """
     writers = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(2)]
     assert [writer.wait() for writer in writers] == [0, 0]
-    assert verify(str(path)) == (True, 100, None)
+    assert followed(str(path)) == (True, 100, None)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 60])
@@ -109,14 +116,14 @@ def test_a_torn_line_stays_and_is_noted(cut: int, log: AuditLog, path: Path) -> 
     assert path.read_bytes().startswith(whole[:-cut] + b"\n")
     events = [json.loads(line)["event"] for line in path.read_bytes().splitlines()[2:]]
     assert events == ["audit_torn", "three"]
-    assert verify(str(path)) == (True, 4, None)
+    assert followed(str(path)) == (True, 4, None)
 
 
 def test_a_torn_end_without_a_note_is_not_ok(log: AuditLog, path: Path) -> None:
     log.record("one")
     log.record("two")
     path.write_bytes(path.read_bytes()[:-4])
-    assert verify(str(path)) == (False, 1, 2)
+    assert followed(str(path)) == (False, 1, 2)
 
 
 def test_junk_in_the_chain_is_only_excused_by_a_note(log: AuditLog, path: Path) -> None:
@@ -124,15 +131,15 @@ def test_junk_in_the_chain_is_only_excused_by_a_note(log: AuditLog, path: Path) 
     line = records(path)[0]
     forged = {**line, "n": 3, "prev": hashlib.sha256(b"junk").hexdigest()}
     path.write_bytes(path.read_bytes() + b"junk\n" + json.dumps(forged).encode() + b"\n")
-    assert verify(str(path)) == (False, 1, 2)
-    forged["event"] = audit.TORN
+    assert followed(str(path)) == (False, 1, 2)
+    forged["event"] = audit_files.TORN
     path.write_bytes(path.read_bytes().rsplit(b"\n", 2)[0] + b"\n" + json.dumps(forged).encode() + b"\n")
-    assert verify(str(path)) == (True, 3, None)
+    assert followed(str(path)) == (True, 3, None)
 
 
 def test_an_empty_log_is_whole(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"")
-    assert verify(str(tmp_path / "log")) == (True, 0, None)
+    assert followed(str(tmp_path / "log")) == (True, 0, None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -159,7 +166,7 @@ def test_any_change_before_the_last_line_is_seen(data: st.DataObject, tmp_path_f
     else:
         lines[at], lines[at + 1] = lines[at + 1], lines[at]
     path.write_bytes(b"".join(lines))
-    ok, count, bad = verify(str(path))
+    ok, count, bad = followed(str(path))
     assert not ok
     assert bad is not None
     assert count == bad - 1
@@ -179,9 +186,9 @@ def test_long_texts_are_cut_and_their_digest_kept(log: AuditLog, path: Path) -> 
 def test_many_texts_do_not_make_an_endless_line(log: AuditLog, path: Path) -> None:
     log.record("started", many=["x" * 4000] * 1000)
     log.record("next")
-    assert path.stat().st_size < 2 * audit.MAX_LINE_BYTES
+    assert path.stat().st_size < 2 * audit_files.MAX_LINE_BYTES
     assert "bytes" in records(path)[0]["fields"]["left_out"]
-    assert verify(str(path)) == (True, 2, None)
+    assert followed(str(path)) == (True, 2, None)
 
 
 def test_values_that_json_cannot_hold_are_written_all_the_same(log: AuditLog, path: Path) -> None:
@@ -190,7 +197,7 @@ def test_values_that_json_cannot_hold_are_written_all_the_same(log: AuditLog, pa
         nested = [nested]
     log.record("odd", a="\ud800\0\n", b=2**70, c=nested, d={1: b"x"}, e=float("nan"), f={3}, g=object)
     assert path.read_bytes().count(b"\n") == 1
-    assert verify(str(path)) == (True, 1, None)
+    assert followed(str(path)) == (True, 1, None)
 
 
 def test_a_log_that_cannot_be_opened_is_an_audit_error(tmp_path: Path) -> None:
@@ -215,7 +222,7 @@ def test_a_full_disk_is_an_audit_error_and_the_next_record_mends(
         log.record("two")
     monkeypatch.setattr(os, "write", write)
     log.record("three")
-    assert verify(str(path)) == (True, 4, None)
+    assert followed(str(path)) == (True, 4, None)
 
 
 def test_a_sync_that_fails_is_an_audit_error(log: AuditLog, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +236,7 @@ def test_a_sync_that_fails_is_an_audit_error(log: AuditLog, path: Path, monkeypa
 
 def test_a_lock_that_is_held_ends_in_an_audit_error(log: AuditLog, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.record("one")
-    monkeypatch.setattr(audit, "_LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(audit_files, "LOCK_SECONDS", 0.01)
     holder = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(holder, fcntl.LOCK_EX)
@@ -238,7 +245,7 @@ def test_a_lock_that_is_held_ends_in_an_audit_error(log: AuditLog, path: Path, m
     finally:
         os.close(holder)
     log.record("three")
-    assert verify(str(path)) == (True, 2, None)
+    assert followed(str(path)) == (True, 2, None)
 
 
 def test_a_wide_file_is_narrowed(tmp_path: Path) -> None:

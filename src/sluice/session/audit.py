@@ -1,61 +1,75 @@
 """The append-only record of decisions and executions (P10), on disk before what it records begins (P14).
 
 One JSON object a line: `n` (from 1), `at` (seconds since the epoch), `event`, `fields`, and `prev`, the SHA-256 of the line
-before. A line that was changed, dropped or put in breaks the chain at that place. The end of the file is not protected:
+before. A line that was changed, dropped or put in breaks the chain at that place. The end of the log is not protected:
 who can write the file can cut lines off its end or write it anew.
 
 A line torn by a crash or a full disk stays as it is. The next line is then an `audit_torn` record whose `prev` covers it.
+
+A file that has reached its bound is closed and the next one goes on with the chain (see `audit_files`). Each step leaves a
+whole chain, and whoever writes next takes the next step: the closing line; the file's new name; the new file; its first
+line. All of it is done under the lock of the file that has the log's name, so a process that still has an old file open
+finds that out before it writes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import stat
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from sluice.errors import AuditError
+from sluice.session.audit_files import (
+    CLOSED,
+    CONTINUED,
+    FIRST,
+    MAX_LINE_BYTES,
+    REMOVED,
+    TORN,
+    ClosedFile,
+    Line,
+    closed_files,
+    closed_name,
+    count_to,
+    digest,
+    file_number,
+    first_line,
+    last_line,
+    locked,
+    parse,
+    sync_folder,
+)
 
+MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: a hundred thousand calls, and read through in a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
-MAX_LINE_BYTES = 256 * 1024  # of one record; beyond it the fields are left out, and that is said
-TORN = "audit_torn"
 
-_FIRST = "0" * 64  # what the first line has as the digest of the line before it
-_TAIL_BYTES = MAX_LINE_BYTES + 4096  # read from the end to find the last line; a torn one may have lost its newline
-_LOCK_SECONDS = 2.0  # waited for another process that is just writing its line
 _MAX_DEPTH = 12  # of nested fields
-
-
-class _Line(msgspec.Struct, frozen=True):
-    n: int
-    at: float
-    event: str
-    prev: str
-    fields: dict[str, Any] = {}
+_TRIES = 1000  # files that others may close before our line found its place; more is no log of ours
 
 
 class AuditLog:
     """Appends to the file at `path` (mode 0600, in a folder of mode 0700), and continues the chain found there.
 
     Nothing is opened before the first record, so a log that cannot be written stops what must be recorded and nothing
-    else; the next record tries again. Several processes may write one file: each line is written under a lock, after
-    the end of the file was looked at. Not for use from several threads at once. `now` gives seconds since the epoch.
+    else; the next record tries again. Several processes may write one log: each line is written under a lock, after
+    the end of the file was looked at. A file of `max_bytes` is closed before the next line. Not for use from several
+    threads at once. `now` gives seconds since the epoch.
     """
 
-    def __init__(self, path: str, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str, *, max_bytes: int = MAX_FILE_BYTES, now: Callable[[], float] = time.time) -> None:
         self.path = path
+        self._max_bytes = max_bytes
         self._now = now
         self._fd: int | None = None
         self._end = -1  # the size of the file after our last line; another size means that others wrote, or a torn line
         self._count = 0
-        self._prev = _FIRST
+        self._prev = FIRST
+        self._last = ""  # the event of the last line
 
     def record(self, event: str, **fields: Any) -> None:
         """Puts one line on disk (one write, then `fdatasync`) before it returns.
@@ -63,10 +77,11 @@ class AuditLog:
         Texts over 4 KiB are cut, and their size and digest are kept. Raises `AuditError` if it cannot be done.
         """
         try:
-            fd = self._opened()
-            with _locked(fd):
-                self._settle(fd)
-                self._append(fd, event, _plain(fields, 0))
+            plain = _plain(fields, 0)
+            for _ in range(_TRIES):
+                if self._recorded(event, plain):
+                    return
+            raise OSError("other programs keep taking it away")
         except OSError as error:
             self.close()
             reason = error.strerror or str(error)
@@ -78,6 +93,45 @@ class AuditLog:
             os.close(self._fd)
             self._fd = None
             self._end = -1
+
+    def remove_closed(self, before: float) -> tuple[int, int]:
+        """Removes closed files whose last line was written before this moment (seconds since the epoch), oldest first.
+
+        Each removal is in the log before it is done, so that `verify` knows it from a loss. The file that is written stays
+        whatever its age. Returns how many, and their bytes. Raises `AuditError`; what was removed by then is recorded.
+        """
+        removed = freed = 0
+        try:
+            for one in closed_files(self.path):
+                raw, at, size = _end_of(one.path)
+                if at >= before:
+                    break
+                line = parse(raw)
+                self.record(REMOVED, file=one.name, records_to=line.n if line else None, last=digest(raw))
+                os.unlink(one.path)
+                removed, freed = removed + 1, freed + size
+            if removed:
+                sync_folder(os.path.dirname(os.path.abspath(self.path)))
+        except FileNotFoundError:
+            return removed, freed  # another process is removing them
+        except OSError as error:
+            raise AuditError(f"closed files of the audit log cannot be removed: {error.strerror or error}") from None
+        return removed, freed
+
+    # -- one line
+
+    def _recorded(self, event: str, fields: Any) -> bool:
+        """Whether the line is on disk; if not, the file at hand is not the one to write, or was just closed."""
+        fd = self._opened()
+        with locked(fd):
+            if self._has_the_name(fd):
+                self._settle(fd)
+                if not self._is_full():
+                    self._append(fd, event, fields)
+                    return True
+                self._close_file(fd)
+        self.close()
+        return False
 
     def _opened(self) -> int:
         if self._fd is not None:
@@ -96,151 +150,105 @@ class AuditLog:
             if status.st_mode & 0o077:
                 os.fchmod(fd, 0o600)
             if status.st_size == 0:
-                _sync_folder(folder)
-        except OSError:
+                sync_folder(folder)
+        except BaseException:
             os.close(fd)
             raise
         self._fd = fd
         return fd
+
+    def _has_the_name(self, fd: int) -> bool:
+        """Whether the log's name is this file's. Only who holds its lock gives it another name, so it stays true."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self.path, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
 
     def _settle(self, fd: int) -> None:
         """Finds the end of the chain, if it is not where we left it; a torn line is closed and noted."""
         size = os.fstat(fd).st_size
         if size == self._end:
             return
-        self._count, self._prev = 0, _FIRST
-        start = max(size - _TAIL_BYTES, 0)
-        tail = _read(fd, start, size - start)
-        if tail:
-            torn = not tail.endswith(b"\n")
-            last = tail.removesuffix(b"\n").rpartition(b"\n")[2]
-            self._prev = _digest(last)
-            line = None if torn else _parse(last)
-            self._count = line.n if line is not None else _lines(fd, size)
-            if torn:
-                _write_all(fd, b"\n")
-            if line is None:
-                self._append(fd, TORN, {"bytes": len(last)})
+        last, torn = last_line(fd, size)
+        unfinished = torn and len(last) == size  # the file is nothing but a line that was torn
+        before = closed_files(self.path) if unfinished or not size else []
+        if unfinished and before:  # the line that goes on with the chain: it holds nothing else
+            os.ftruncate(fd, 0)
+            size = 0
+        if size == 0:
+            self._begin(fd, before)
+            return
+        line = None if torn else parse(last)
+        self._prev = digest(last)
+        self._count = line.n if line is not None else count_to(fd, size)
+        self._last = line.event if line is not None else ""
+        self._end = size
+        if torn:
+            _write_all(fd, b"\n")
+        if line is None:
+            self._append(fd, TORN, {"bytes": len(last)})
 
     def _append(self, fd: int, event: str, fields: Any) -> None:
-        line = _Line(self._count + 1, round(self._now(), 6), event, self._prev, fields)
+        line = Line(self._count + 1, round(self._now(), 6), event, self._prev, fields)
         data = msgspec.json.encode(line)
         if len(data) > MAX_LINE_BYTES:
-            note = {"left_out": f"fields of {len(data)} bytes", "sha256": _digest(data)}
+            note = {"left_out": f"fields of {len(data)} bytes", "sha256": digest(data)}
             data = msgspec.json.encode(msgspec.structs.replace(line, fields=note))
         _write_all(fd, data + b"\n")
         getattr(os, "fdatasync", os.fsync)(fd)
         self._count += 1
-        self._prev = _digest(data)
+        self._prev = digest(data)
+        self._last = event
         self._end = os.fstat(fd).st_size
 
+    # -- from one file to the next
 
-def verify(path: str) -> tuple[bool, int, int | None]:
-    """Follows the chain of the log at `path`, in memory bounded by one line. Raises `OSError` if it cannot be read.
-
-    Returns whether every line is in the chain, how many are before the first that is not, and the number of that one
-    (from 1), or `None`.
-    """
-    prev, count, torn = _FIRST, 0, False
-    with open(path, "rb") as file:
-        for number, raw in enumerate(_bounded_lines(file), 1):
-            line = _parse(raw.removesuffix(b"\n")) if raw.endswith(b"\n") else None
-            if line is None:
-                if torn:
-                    return False, count, number - 1
-                torn, prev = True, _digest(raw.removesuffix(b"\n"))
-                count = number
-                continue
-            if line.prev != prev or line.n != count + 1 or (torn and line.event != TORN):
-                return False, number - 1 - torn, number - torn
-            torn, prev, count = False, _digest(raw.removesuffix(b"\n")), number
-    return (False, count - 1, count) if torn else (True, count, None)
-
-
-def records(path: str, last: int | None = None) -> Iterator[dict[str, Any]]:
-    """The records of the log at `path`, oldest first, or the `last` of them. Raises `OSError` if it cannot be read.
-
-    A line that is no record comes as `{"event": "unreadable", "bytes": …}`. The chain is not followed: see `verify`.
-    """
-    with open(path, "rb") as file:
-        lines: Iterable[bytes] = _bounded_lines(file)
-        for raw in lines if last is None else deque(lines, maxlen=last):
-            line = _parse(raw.removesuffix(b"\n")) if raw.endswith(b"\n") else None
-            yield {"event": "unreadable", "bytes": len(raw)} if line is None else msgspec.to_builtins(line)
-
-
-def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines with their newline; one longer than any of ours comes without it, and so counts as torn."""
-    while raw := file.readline(_TAIL_BYTES):
-        if not raw.endswith(b"\n") and len(raw) == _TAIL_BYTES:
-            while rest := file.readline(_TAIL_BYTES):
-                if rest.endswith(b"\n"):
-                    break
-        yield raw
-
-
-@contextlib.contextmanager
-def _locked(fd: int) -> Iterator[None]:
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
+    def _begin(self, fd: int, before: list[ClosedFile]) -> None:
+        """The first line of an empty file, if closed ones are before it."""
+        self._count, self._prev, self._last, self._end = 0, FIRST, "", 0
+        if not before:
+            return
+        old = os.open(before[-1].path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise OSError("another process holds it") from None
-            time.sleep(0.002)  # a line takes about as long to write
+            size = os.fstat(old).st_size
+            last, _torn = last_line(old, size)
+            line = parse(last)
+            self._count = line.n if line is not None else count_to(old, size)
+            self._prev = digest(last)
+        finally:
+            os.close(old)
+        self._append(fd, CONTINUED, {"follows": before[-1].name})
+
+    def _is_full(self) -> bool:
+        """Whether the file takes no more lines; each takes one at least beside those that bind it to its neighbours."""
+        return self._last == CLOSED or (self._end >= self._max_bytes and self._last != CONTINUED)
+
+    def _close_file(self, fd: int) -> None:
+        folder, name = os.path.split(os.path.abspath(self.path))
+        first = first_line(fd)
+        followed = first.fields.get("follows") if first is not None and first.event == CONTINUED else None
+        newest = max([file_number(name, followed), *(one.number for one in closed_files(self.path))])
+        if self._last != CLOSED:
+            self._append(fd, CLOSED, {})
+        os.rename(self.path, os.path.join(folder, closed_name(name, newest + 1)))
+        sync_folder(folder)
+
+
+def _end_of(path: str) -> tuple[bytes, float, int]:
+    """The last line of a closed file, when it was written (seconds since the epoch), and the file's bytes."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        yield
+        status = os.fstat(fd)
+        raw, _torn = last_line(fd, status.st_size)
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+    line = parse(raw)
+    return raw, status.st_mtime if line is None else line.at, status.st_size
 
 
 def _write_all(fd: int, data: bytes) -> None:
     if os.write(fd, data) != len(data):
         raise OSError("No space left on device")  # a regular file takes less than asked for no other reason
-
-
-def _read(fd: int, start: int, size: int) -> bytes:
-    pieces = bytearray()
-    while len(pieces) < size:
-        piece = os.pread(fd, size - len(pieces), start + len(pieces))
-        if not piece:
-            break
-        pieces += piece
-    return bytes(pieces)
-
-
-def _lines(fd: int, size: int) -> int:
-    """Lines in the file, a torn last one counted: the slow way, only after a crash."""
-    count, at, last = 0, 0, b"\n"
-    while at < size:
-        piece = os.pread(fd, 1 << 20, at)
-        if not piece:
-            break
-        count += piece.count(b"\n")
-        at += len(piece)
-        last = piece[-1:]
-    return count + (last != b"\n")
-
-
-def _sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _parse(raw: bytes) -> _Line | None:
-    try:
-        return msgspec.json.decode(raw, type=_Line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -265,4 +273,4 @@ def _text(text: str) -> Any:
     if len(raw) <= MAX_TEXT_BYTES:
         return raw.decode("utf-8")
     cut = raw[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
-    return f"{cut}… ({len(raw)} bytes, sha256 {_digest(raw)})"
+    return f"{cut}… ({len(raw)} bytes, sha256 {digest(raw)})"
