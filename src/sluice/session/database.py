@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import queue
 import sqlite3
 import threading
 import time
@@ -29,6 +30,8 @@ from sluice.session.locks import FileLock
 GROUP_SECONDS = 0.02  # how long work may wait for a commit
 GROUP_BYTES = 4096  # how much of it may wait
 TURN_SECONDS = 10.0  # how long another process may keep the store before that is said
+_UNSEEN_BYTES = 256 * 1024  # what deltas may add to the log before its size is asked for again
+_COMMIT_BYTES = 3 * 4096  # what a commit of deltas adds at most, beside the deltas themselves
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -41,14 +44,34 @@ _ELSEWHERE = "; --session-store FILE names another, :memory: keeps nothing"
 
 
 class _Item:
-    __slots__ = ("done", "error", "full", "result", "work")
+    __slots__ = ("begins", "done", "error", "full", "result", "work")
 
-    def __init__(self, work: Work[Any], full: bool, done: Done) -> None:
+    def __init__(self, work: Work[Any], full: bool, done: Done, begins: bool = False) -> None:
         self.work = work
         self.full = full
         self.done = done
+        self.begins = begins
         self.result: Any = None
         self.error: StoreError | None = None
+
+
+class _Bell:
+    """Wakes the one thread that waits for it; a ring that nobody waits for yet counts for the next wait.
+
+    A `Condition` does the same with three times the code, and a live delta runs all of it with cold caches.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it has been rung
+            self._lock.release()
+
+    def wait(self, seconds: float) -> None:
+        """Returns when it is rung, or after so many seconds; negative: however long it takes."""
+        self._lock.acquire(timeout=seconds)
 
 
 class Database:
@@ -71,14 +94,15 @@ class Database:
         self._waiting_bytes = 0
         self._since = 0.0
         self._closing = False
-        self._wake = threading.Condition()
-        self._opened: list[StoreError | None] = []
+        self._unseen = 0  # bytes by which the log may have grown since its size was last asked for
+        self._guard = threading.Lock()
+        self._bell = _Bell()
+        opened: queue.SimpleQueue[StoreError | None] = queue.SimpleQueue()
         self._users, self._turn = self._locks()
-        self._thread = threading.Thread(target=self._serve, name="sluice-store", daemon=True)
+        self._ours = _Turn(self._turn, self.path)
+        self._thread = threading.Thread(target=self._serve, args=(opened,), name="sluice-store", daemon=True)
         self._thread.start()
-        with self._wake:
-            self._wake.wait_for(lambda: self._opened)
-        failure = self._opened[0]
+        failure = opened.get()
         if failure is not None:
             self._thread.join()
             self._close_locks()
@@ -113,9 +137,10 @@ class Database:
     # -- giving work
 
     async def write(self, work: Work[T], *, full: bool = True) -> T:
-        """What `work` returns, once that and all work before it is committed. Raises `StoreError`.
+        """What `work` returns, once it is committed, and before or with it all work that came before. Raises `StoreError`.
 
-        Being cancelled takes nothing back: the work is done all the same. `full` syncs the commit to the disk.
+        Earlier work that failed by itself (a row that is refused) is not among it: that is told to its own `done`, and
+        takes nobody with it. Being cancelled takes nothing back. `full` syncs the commit to the disk.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -151,46 +176,46 @@ class Database:
             raise error
         return result  # type: ignore[no-any-return]
 
-    def later(self, work: Work[Any], done: Done) -> None:
-        """Work for the next commit. `done` is called in the writing thread. Raises `StoreError` after `close`."""
-        self._put(_Item(work, False, done), urgent=False)
+    def later(self, work: Work[Any], done: Done, *, begins: bool = False) -> None:
+        """Work for the next commit. `done` is called in the writing thread. Raises `StoreError` after `close`.
+
+        `begins`: outside a transaction the work is one statement, or begins a transaction itself (`BEGIN IMMEDIATE`).
+        """
+        self._put(_Item(work, False, done, begins), urgent=False)
 
     def grew(self, size: int) -> None:
         """The work that waits grew by `size` bytes."""
         self._waiting_bytes += size  # a lost update of this hint costs some milliseconds at most
         if self._waiting_bytes >= GROUP_BYTES:
-            with self._wake:
-                self._wake.notify()
+            self._bell.ring()
 
     def _put(self, item: _Item, *, urgent: bool) -> None:
-        with self._wake:
+        with self._guard:
             if self._closing:
                 raise StoreError("io", f"the session store {str(self.path)!r} is closed")
-            if not self._items:
+            first = not self._items
+            if first:
                 self._since = time.monotonic()
             self._items.append(item)
             self._urgent += urgent
-            if urgent or len(self._items) == 1:
-                self._wake.notify()
+        if urgent or first:
+            self._bell.ring()
 
     def close(self) -> None:
         """Commits what waits and ends the thread. Closing twice is fine."""
-        with self._wake:
+        with self._guard:
             if self._closing:
                 return
             self._closing = True
-            self._wake.notify()
+        self._bell.ring()
         self._thread.join()
         self._close_locks()
 
     # -- the writing thread
 
-    def _serve(self) -> None:
+    def _serve(self, opened: queue.SimpleQueue[StoreError | None]) -> None:
         failure = self._first_opening()
-        with self._wake:
-            self._opened.append(failure)
-            self._closing = self._closing or failure is not None
-            self._wake.notify_all()
+        opened.put(failure)
         if failure is not None:
             return
         while True:
@@ -210,7 +235,7 @@ class Database:
             alone = self._users.try_exclusive()
             log = Path(f"{self.path}-wal")
             unclean = alone and log.exists() and log.stat().st_size > 0
-            with self._our_turn():
+            with self._ours:
                 self._connection = open_writing(self.path, check=unclean, network=self._network)
             if not self._users.wait(TURN_SECONDS, shared=True):
                 raise StoreError("busy", f"another process keeps the session store {str(self.path)!r} for itself")
@@ -220,33 +245,34 @@ class Database:
             return store_error(error, self.path)
         return None
 
-    def _our_turn(self) -> contextlib.AbstractContextManager[None]:
-        return _Turn(self._turn, self.path)
-
     def _next_batch(self) -> list[_Item]:
-        with self._wake:
-            while not self._items and not self._closing:
-                self._wake.wait()
-            until = self._since + GROUP_SECONDS
-            while not self._urgent and not self._closing and self._waiting_bytes < GROUP_BYTES:
-                left = until - time.monotonic()
-                if left <= 0:
-                    break
-                self._wake.wait(left)
-            batch, self._items = self._items, []
-            self._urgent = self._waiting_bytes = 0
-            return batch
+        while True:
+            with self._guard:
+                left = -1.0
+                if self._items:
+                    left = self._since + GROUP_SECONDS - time.monotonic()
+                    if left <= 0 or self._urgent or self._waiting_bytes >= GROUP_BYTES:
+                        return self._taken()
+                if self._closing:
+                    return self._taken()
+            self._bell.wait(left)
+
+    def _taken(self) -> list[_Item]:
+        batch, self._items = self._items, []
+        self._unseen += self._waiting_bytes + _COMMIT_BYTES
+        if self._urgent:
+            self._unseen = _UNSEEN_BYTES  # it may write much
+        self._urgent = self._waiting_bytes = 0
+        return batch
 
     def _commit(self, batch: list[_Item]) -> None:
         try:
-            with self._our_turn():
+            with self._ours:
                 connection = self._usable()
                 self._sync(connection, self._network is not None or any(item.full for item in batch))
-                connection.execute("BEGIN IMMEDIATE")
-                for item in batch:
-                    self._do(connection, item, alone=len(batch) == 1)
-                connection.execute("COMMIT")
-                self._bound_log(connection)
+                self._transact(connection, batch)
+                if self._unseen >= _UNSEEN_BYTES:
+                    self._bound_log(connection)
         except Exception as error:
             failure = store_error(error, self.path)
             self._roll_back(error)
@@ -255,24 +281,34 @@ class Database:
         for item in batch:
             item.done(None if item.error else item.result, item.error)
 
+    def _transact(self, connection: sqlite3.Connection, batch: list[_Item]) -> None:
+        alone = len(batch) == 1
+        if not (alone and batch[0].begins):
+            connection.execute("BEGIN IMMEDIATE")
+        if alone:
+            batch[0].result = batch[0].work(connection)
+        else:
+            for item in batch:
+                self._do(connection, item)
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
     def _sync(self, connection: sqlite3.Connection, full: bool) -> None:
         if self._full is not full:
             connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
             self._full = full
 
-    def _do(self, connection: sqlite3.Connection, item: _Item, *, alone: bool) -> None:
-        """Does one work of a transaction. One that fails by itself takes back its own rows and nobody else's."""
-        if not alone:
-            connection.execute("SAVEPOINT work")
+    def _do(self, connection: sqlite3.Connection, item: _Item) -> None:
+        """Does one work of several. One that fails by itself takes back its own rows and nobody else's."""
+        connection.execute("SAVEPOINT work")
         try:
             item.result = item.work(connection)
         except Exception as error:
-            if alone or not connection.in_transaction:  # a full or failing disk has ended the whole transaction
+            if not connection.in_transaction:  # a full or failing disk has ended the whole transaction
                 raise
             connection.execute("ROLLBACK TO work")
             item.error = store_error(error, self.path)
-        if not alone:
-            connection.execute("RELEASE work")
+        connection.execute("RELEASE work")
 
     def _usable(self) -> sqlite3.Connection:
         if self._broken or self._connection is None:
@@ -296,11 +332,13 @@ class Database:
 
     def _bound_log(self, connection: sqlite3.Connection) -> None:
         """Empties a log that grew because somebody reads for long. One who still reads is not waited for."""
+        self._unseen = 0
         if self._network:
             return
         try:
             if os.stat(f"{self.path}-wal").st_size < WAL_BYTES:
                 return
+            self._unseen = _UNSEEN_BYTES  # the next commit looks again
             connection.execute("PRAGMA busy_timeout = 0")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             connection.execute(f"PRAGMA busy_timeout = {int(TURN_SECONDS * 1000)}")

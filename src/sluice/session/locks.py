@@ -44,13 +44,16 @@ class FileLock:
 
     def wait(self, seconds: float, *, shared: bool = False) -> bool:
         """Takes the lock, alone or shared, waiting at most `seconds`; says whether it has it."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if self._try(kind):  # almost always
+            return True
         until, pause = time.monotonic() + seconds, 0.0005
-        while not self._try(fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
-            if time.monotonic() >= until:
-                return False
+        while time.monotonic() < until:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        return True
+            if self._try(kind):
+                return True
+        return False
 
     def release(self) -> None:
         """Lets the lock go; it can be taken again."""
