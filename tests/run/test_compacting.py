@@ -156,3 +156,92 @@ def test_it_waits_for_the_run_before_it_and_a_cancel_covers_it() -> None:
 
     asyncio.run(go())
     assert world.talk.messages[0] == UserMessage("go")
+
+
+COUNTED = {"prompt_tokens": 5000, "completion_tokens": 30, "total_tokens": 5030}
+PRICED = ModelEntry(input=100.0, output=1000.0)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [event({"content": "T"}), event({}, usage=COUNTED)],
+        [event({"content": " "}), event({}, "stop", usage=COUNTED), DONE],
+        [event({"content": "z" * 50_000}), event({}, "stop", usage=COUNTED), DONE],
+    ],
+    ids=["cut", "empty", "larger"],
+)
+def test_a_summary_that_is_none_is_paid_for(script: list[bytes]) -> None:
+    store = NotingStore()
+    world = World(script, store=store, model=PRICED)
+    _talk(world, 6)
+    told = _compact(world)
+    assert told.ok, "what could be shortened is"
+    assert told.message
+    assert told.usage is not None
+    assert told.usage.input_tokens == 5000
+    assert told.cost == pytest.approx(0.53)
+    assert store.notes == [("", told)]
+
+
+@pytest.mark.parametrize("how", ["cancel", "task"])
+def test_a_summary_that_was_stopped_is_paid_for_and_told(how: str) -> None:
+    gate = Gate()
+    store = NotingStore()
+    world = World([event({"content": "T"}), event({}, usage=COUNTED), gate], store=store, model=PRICED)
+    _talk(world, 6)
+    told: list[Summarised] = []
+
+    async def go() -> None:
+        agent = world.agent()
+        task = asyncio.create_task(agent.compact(told.append))
+        await gate.reached.wait()
+        if how == "task":
+            task.cancel()
+        else:
+            agent.cancel()
+        async with asyncio.timeout(10):
+            await asyncio.wait({task})
+        assert task.cancelled() is (how == "task")
+
+    asyncio.run(go())
+    assert [(one.ok, one.cost) for one in told] == [(False, pytest.approx(0.53))]
+    assert [note for _run, note in store.notes] == told
+
+
+def test_what_was_used_counts_also_where_it_cannot_be_stored() -> None:
+    world = World(SUMMARY, store=NotingStore(broken=True), model=PRICED)
+    _talk(world, 6)
+    told: list[Summarised] = []
+    with pytest.raises(StoreError):
+        asyncio.run(world.agent().compact(told.append))
+    assert [(one.ok, one.usage is not None) for one in told] == [(False, True)]
+
+
+@pytest.mark.parametrize("limits", [{"max_tokens_total": 500}, {"max_cost": 0.01}])
+def test_a_summary_that_would_alone_pass_a_limit_is_not_asked_for(limits: dict[str, float]) -> None:
+    world = World(model=PRICED, limits=limits)
+    before = _talk(world, 6)
+    told = _compact(world)
+    assert told.ok
+    assert next(iter(limits)) in told.message
+    assert (told.usage, told.cost) == (None, None)
+    assert world.transport.bodies == []
+    assert len(world.talk.messages) == len(before)
+
+
+def test_a_summary_that_takes_longer_than_a_run_may_is_stopped() -> None:
+    gate = Gate()
+    world = World([event({"content": "T"}), event({}, usage=COUNTED), gate], model=PRICED, limits={"max_seconds": 0.05})
+    before = _talk(world, 6)
+    told = _compact(world)
+    assert (told.ok, told.message) == (False, "it took longer than 0.05 seconds")
+    assert told.cost == pytest.approx(0.53)
+    assert world.talk.messages == before
+
+
+def test_a_limit_that_is_not_passed_stops_nothing() -> None:
+    world = World(SUMMARY, model=PRICED, limits={"max_tokens_total": 100_000, "max_cost": 10, "max_seconds": 60})
+    _talk(world, 6)
+    told = _compact(world)
+    assert (told.ok, told.message) == (True, "")

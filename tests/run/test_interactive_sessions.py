@@ -191,8 +191,8 @@ def test_what_a_session_cost_is_known_when_it_is_opened_again(tmp_path: Path) ->
             lines = ask.cost_lines()
             assert lines == (
                 "run 1: 1,000 tokens in, 100 out, $0.0030",
-                "  turn 1: 1,000 tokens in, 100 out, $0.0030",
                 "run 2: 1,000 tokens in, 100 out, $0.0030",
+                "  turn 1: 1,000 tokens in, 100 out, $0.0030",
                 "session: 2,000 tokens in, 200 out, $0.0060",
             )
         async with open_face(tmp_path, session=Wish(how="continue"), **priced) as face:

@@ -39,7 +39,9 @@ def _measure(world: World) -> int:
 
 def _shrink(world: World, max_bytes: int | None) -> tuple[bool, Usage]:
     async def go() -> tuple[bool, Usage]:
-        return await shrink(world.talk, world.parts, lambda: _measure(world), max_bytes)
+        used: list[Usage] = []
+        shrunk = await shrink(world.talk, world.parts, lambda: _measure(world), max_bytes, used)
+        return shrunk.ok, sum(used, Usage())
 
     return asyncio.run(go())
 

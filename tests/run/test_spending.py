@@ -19,10 +19,22 @@ def test_sums_by_turn_run_and_session() -> None:
     assert spending.last == Spent(2, 1, Usage(input_tokens=20, output_tokens=2, cached_tokens=5), 0.25)
     assert list(spending.lines()) == [
         "run 1: 10 tokens in, 1 out, $0.5000",
+        "run 2: about 27 tokens in, of them 5 cached, 9 out, $0.2500",
         "  turn 1: 20 tokens in, of them 5 cached, 2 out, $0.2500",
         "  summary: about 7 tokens in, 7 out, $0.0000",
-        "run 2: about 27 tokens in, of them 5 cached, 9 out, $0.2500",
         "session: about 37 tokens in, of them 5 cached, 10 out, $0.7500",
+    ]
+
+
+def test_what_was_used_beside_a_reply_is_no_reply() -> None:
+    spending = Spending([Spent(1, -2, Usage(input_tokens=10), 0.5), Spent(1, 2, Usage(input_tokens=20), 0.25)])
+    assert (spending.turns, spending.cost) == (1, pytest.approx(0.75))
+    assert spending.last == Spent(1, 2, Usage(input_tokens=20), 0.25)
+    assert list(spending.lines()) == [
+        "run 1: 30 tokens in, 0 out, $0.7500",
+        "  turn 2, beside its reply: 10 tokens in, 0 out, $0.5000",
+        "  turn 2: 20 tokens in, 0 out, $0.2500",
+        "session: 30 tokens in, 0 out, $0.7500",
     ]
 
 

@@ -16,7 +16,7 @@ from sluice.session.opening import Wish
 from sluice.session.store import SqliteStore
 from sluice.testing.store_kit import asks
 from sluice.values.messages import AssistantMessage, Conversation, ImagePart, TextPart, ToolMessage, Usage, UserMessage
-from sluice.values.notices import Summarised
+from sluice.values.notices import AlsoUsed, Summarised
 
 SUMMARY = UserMessage("[Summary] what was done", origin="host")
 
@@ -203,6 +203,20 @@ def test_what_a_summary_used_is_kept_with_its_run_as_turn_0(named: str, tmp_path
     run(body())
     assert rows_of(path, "SELECT run, turn, cost FROM usage") == [("r", 0, 0.5)]
     assert len(rows_of(path, "SELECT * FROM notice WHERE run = 'r'")) == 2
+
+
+def test_what_was_used_beside_a_reply_is_kept_as_a_turn_below_0(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    usage = Usage(input_tokens=100)
+
+    async def body() -> None:
+        async with store(path) as s:
+            await _talked(s)
+            await s.noted("r", AlsoUsed(turn=2, by="attempt", usage=usage, cost=0.5))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert rows_of(path, "SELECT run, turn, cost FROM usage") == [("r", -2, 0.5)]
 
 
 def test_before_the_first_run_a_notice_has_no_place(tmp_path: Path) -> None:

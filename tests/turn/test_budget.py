@@ -40,3 +40,12 @@ def test_the_deadline() -> None:
     budget = Budget(Limits(max_seconds=1.5))
     assert budget.deadline(None) is None
     assert budget.deadline(5) == 1_500_000_005
+
+
+def test_what_agents_inside_calls_used_stops_the_next_call() -> None:
+    budget = Budget(Limits(max_cost=0.5, max_tokens_total=100))
+    assert budget.start(["mutating"], 0) is None
+    budget.spend(10, 0.5)
+    assert budget.start(["mutating"], 0) == ("limit:cost", "the run cost $0.5000 and $0.5 are allowed")
+    budget.spend(90, None)
+    assert (budget.start(["mutating"], 0) or ("",))[0] == "limit:tokens_total"

@@ -6,7 +6,7 @@ Facts go into the turn machine, commands come out and are carried out, and what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Literal
 
 from sluice.run.commands import Carrier, never_began
@@ -108,15 +108,17 @@ class Agent:
             raise ValueError("an agent keeps its store: another session is another agent")
         self._parts = parts
 
-    async def compact(self) -> n.Summarised:
+    async def compact(self, watch: Callable[[n.Summarised], None] | None = None) -> n.Summarised:
         """Shrinks the context now, as a run does when it grows too large; waits for the runs before it.
 
-        Stored rows stay. `ok` is false where nothing could be made smaller, and where it was cancelled: then all is as
-        before. Raises `StoreError` if it cannot be stored, and changes nothing then.
+        Stored rows stay. `ok` is false where nothing could be made smaller, and where it was cancelled or took longer than
+        `max_seconds`: then all is as before. Where a summary alone would pass `max_cost` or `max_tokens_total`, none is
+        asked for. What one used counts in the session, whatever came of it; `watch` learns it in every case. Raises
+        `StoreError` if it cannot be stored, and changes nothing then.
         """
         async with self._inbox.turn() as ticket:
             self._serve(self._parts)
-            return await self._compacting.run(self._talk, self._parts, begin=ticket.cancelled is None)
+            return await self._compacting.run(self._talk, self._parts, begin=ticket.cancelled is None, watch=watch)
 
     def cancel(self, reason: Literal["cancelled", "terminated"] = "cancelled") -> None:
         """Ends the current run and those that wait, with this outcome; their iterators still yield to their ends."""

@@ -23,7 +23,7 @@ from sluice.turn.outcomes import exit_code
 from sluice.values import notices as n
 from sluice.values.messages import ToolMessage, Usage, UserMessage, plain_text
 
-_KEPT = (n.TurnFinished, n.Warned, n.Failed, n.Summarised, n.Waiting)
+_KEPT = (n.TurnFinished, n.Warned, n.Failed, n.Summarised, n.AlsoUsed, n.Waiting)
 _LAST_STORE_SECONDS = 5.0  # L9: what the last store may take before the run ends without it
 _END_JOBS_SECONDS = 10.0  # for the trees of all jobs; each takes about one
 _NO_RESULT = "[unknown_outcome] The run broke off before this call had a result; it may or may not have run."
@@ -54,6 +54,7 @@ class Carrier:
     async def begin(self, prompt: UserMessage) -> f.Fact:
         """Stores the prompt and says that the run begins; returns the first fact for the machine."""
         parts, scope = self._parts, self._scope
+        scope.meter.work_for()
         try:
             specs = parts.executor.specs()
             offered = {s.category for s in specs}
@@ -144,6 +145,7 @@ class Carrier:
         self._calls.stop_all()
         await self._scope.settle()
         await self._end_jobs()
+        self._scope.meter.close()
 
     async def _end_jobs(self) -> None:
         """Ends what runs in the background; whatever fails there, the run ends all the same."""
@@ -171,6 +173,7 @@ class Carrier:
             scope.unsaved.append(f"the end of the run was not stored within {_LAST_STORE_SECONDS:g} s")
         except Exception as error:
             scope.unsaved.append(f"the end of the run was not stored: {words_of(error)}")
+        await scope.used_inside(model.turns)
         await self._emit(
             n.RunFinished(
                 run=self.run,
@@ -181,8 +184,8 @@ class Carrier:
                 message_id=model.last_id,
                 turns=model.turns,
                 tool_calls=self._calls.started,
-                usage=model.usage,
-                cost=model.cost,
+                usage=scope.meter.used.usage,
+                cost=scope.meter.used.cost,
                 seconds=(scope.now() - self._began) / 1e9,
                 saved=not scope.unsaved,
                 unsaved="; ".join(dict.fromkeys(scope.unsaved)) or None,

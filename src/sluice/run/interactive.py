@@ -244,9 +244,9 @@ class _Live:
             self._stream.tell(PromptBegan(number=given.number, text=given.text, steering=True))
             self._queue_changed()
         self._stream.tell(notice)
-        if isinstance(notice, n.TurnFinished | n.Summarised):
+        if isinstance(notice, n.TurnFinished | n.Summarised | n.AlsoUsed):
             session.count(notice)
-        if isinstance(notice, n.TurnFinished | n.Summarised | n.CallFinished):
+        if isinstance(notice, n.TurnFinished | n.Summarised | n.AlsoUsed | n.CallFinished):
             self._tell_situation()
 
     # -- telling
@@ -329,10 +329,9 @@ class _Live:
         problem = await self._model.use(self._session.agent)
         if problem is not None:
             raise ConfigurationError(problem)
-        told = await self._session.agent.compact()
-        self._told(told)
+        told = await self._session.agent.compact(self._told)
         if not told.ok:
-            raise ConfigurationError("nothing of it can be made smaller")
+            raise ConfigurationError(told.message or "nothing of it can be made smaller")
         return told.before, told.after
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:

@@ -17,13 +17,14 @@ from sluice.transport.retry import next_wait
 from sluice.transport.status import error_of, is_success
 from sluice.values.calls import ToolSpec
 from sluice.values.deltas import Delta
-from sluice.values.messages import Reply
+from sluice.values.messages import Reply, Usage
 from sluice.values.ports import Clock, Transport
 from sluice.values.requests import Request
 from sluice.wire import ReplyReader
 from sluice.wire.dialects.base import Dialect
 from sluice.wire.dialects.faults import any_json, provider_error
 
+_IN_A_REPLY = frozenset({"incomplete", "limit"})  # faults before which the provider was at work on a reply
 FEED_BYTES = 32 * KIB  # read at a time: what is in them is shown well under a millisecond after they came
 
 
@@ -54,7 +55,11 @@ class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCall:
-    """Attempts at one request. `run` may be called once. `intent`, `inline` and `specs` are those of `ReplyReader`."""
+    """Attempts at one request. `run` may be called once. `intent`, `inline` and `specs` are those of `ReplyReader`.
+
+    `lost` holds, for each attempt that the provider had begun to answer and of which nothing was shown, what the provider
+    said that it used: `None` where it said nothing. Such an attempt is paid for like any other.
+    """
 
     def __init__(
         self,
@@ -85,6 +90,7 @@ class ModelCall:
         self._inline = inline
         self._specs = specs
         self._shown = False
+        self.lost: list[Usage | None] = []
         self._reader = self._new_reader()
 
     async def run(self) -> Reply | BrokenReply:
@@ -115,6 +121,20 @@ class ModelCall:
         return self._reader.abort() if self._shown else None
 
     async def _attempt(self, reader: ReplyReader) -> Reply:
+        try:
+            return await self._exchange(reader)
+        except BaseException as error:
+            if not self._shown:
+                self._lose(reader, error)
+            raise
+
+    def _lose(self, reader: ReplyReader, error: BaseException) -> None:
+        usage = reader.abort().usage
+        answered = reader.events and not (isinstance(error, StreamError) and error.kind not in _IN_A_REPLY)
+        if usage is not None or answered:
+            self.lost.append(usage)
+
+    async def _exchange(self, reader: ReplyReader) -> Reply:
         exchange = await self._transport.send(self._request)
         try:
             if not is_success(exchange.status):

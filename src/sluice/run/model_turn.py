@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 import msgspec
 
 from sluice.run.images import overweight
+from sluice.run.metering import Charge, usage_of
 from sluice.run.model_call import BrokenReply, ModelCall
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.run.shrinking import keep_shrunk, shrink
@@ -30,11 +32,9 @@ class ModelTurns:
         self._scope = scope
         self._arrived = arrived
         self._request: Request | None = None
+        self._sent = 0  # bytes of that request, as they count for the context
         self._answered = 0  # the last turn whose CallModel got its answer
         self.turns = 0
-        self.usage = Usage()
-        self.cost: float | None = None  # US dollars of the run so far; `None` as soon as a part of it is unknown
-        self._unpriced = False
         self.last_text = ""
         self._goes_on = False  # the last reply was an answer that was cut at its length
         self.last_id = ""
@@ -53,6 +53,9 @@ class ModelTurns:
         added = await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages))
         scope.talk.extra = tuple(_as_hosts(message) for message in added)
         size = self._make_request()
+        if (refusal := scope.meter.refusal()) is not None:
+            scope.tell(f.HostStopped(at=scope.now(), outcome=refusal[0], message=refusal[1]))
+            return
         scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
 
     async def _give_steering(self, turn: int) -> None:
@@ -74,36 +77,51 @@ class ModelTurns:
         """
         parts, conversation = self._scope.parts, self._scope.talk.to_send()
         self._request = parts.dialect.request(conversation, parts.executor.specs(), parts.options)
-        return len(self._request.body) - overweight(conversation)
+        self._sent = len(self._request.body) - overweight(conversation)
+        return self._sent
 
     async def summarise(self, command: f.Summarise) -> None:
         """Shrinks the context."""
         scope = self._scope
-        before, ok, stopped = self._make_request(), False, False
-        usage, tokens, cost = Usage(), 0, None
+        before, ok, charge = self._make_request(), False, Charge()
+        used: list[Usage] = []
         try:
-            ok, usage = await scope.until_stopped(
-                shrink(scope.talk, scope.parts, self._make_request, command.max_bytes)
+            try:
+                shrunk = await scope.until_stopped(
+                    shrink(scope.talk, scope.parts, self._make_request, command.max_bytes, used, may_ask=self._may_ask)
+                )
+            finally:
+                charge = scope.meter.count(used)
+        except StoppedError:  # the fact below answers StopModel
+            after = self._make_request()
+            await self._tell_used(self.turns, "stopped", charge)
+        else:
+            ok, after = shrunk.ok, self._make_request()
+            usage = charge.usage if used else None
+            told = n.Summarised(
+                before=before, after=after, ok=ok, usage=usage, cost=charge.cost, message=shrunk.message
             )
-            tokens, cost = self._spend(usage)
-        except StoppedError:
-            stopped = True  # the fact below answers StopModel
-        after = self._make_request()
-        if not stopped:
-            asked = usage if tokens else None
-            await scope.emit(n.Summarised(before=before, after=after, ok=ok, usage=asked, cost=cost if asked else None))
+            await scope.emit(told)
         if ok:
             await keep_shrunk(scope)
-        scope.tell(f.Summarised(at=scope.now(), ok=ok, context_bytes=after, tokens=tokens, cost=cost))
+        at = scope.now()
+        scope.tell(f.Summarised(at=at, ok=ok, context_bytes=after, tokens=charge.tokens, cost=charge.cost))
 
-    def _spend(self, usage: Usage) -> tuple[int, float | None]:
-        """Counts what a reply or a summary used; returns its tokens and its cost, if that is known (L7)."""
-        self.usage += usage
-        cost = self._scope.parts.model.cost(usage)
-        tokens = usage.input_tokens + usage.output_tokens
-        self._unpriced = self._unpriced or (cost is None and tokens > 0)
-        self.cost = None if self._unpriced else (self.cost or 0.0) + (cost or 0.0)
-        return tokens, cost
+    def _may_ask(self, _bytes: int) -> str:
+        refusal = self._scope.meter.refusal()
+        return refusal[1] if refusal is not None else ""
+
+    async def _tell_used(self, turn: int, by: Literal["attempt", "stopped"], charge: Charge) -> None:
+        """Says what was used and belongs to nothing that is kept."""
+        if charge.tokens:
+            await self._scope.emit(n.AlsoUsed(turn=turn, by=by, usage=charge.usage, cost=charge.cost))
+
+    async def _lost(self, turn: int, attempts: Iterable[Usage | None], stopped: bool) -> Charge:
+        """Counts and tells what attempts used of which nothing was shown."""
+        used = (usage_of(Reply(usage=one), self._sent, whole=False) for one in attempts)
+        charge = self._scope.meter.count(used)
+        await self._tell_used(turn, "stopped" if stopped else "attempt", charge)
+        return charge
 
     def summary_failed(self, error: Exception) -> None:
         """Answers for a `summarise` that raised."""
@@ -147,10 +165,11 @@ class ModelTurns:
         except Exception as error:  # a hook, or a transport that breaks its contract
             scope.host_failed(error)
             answer = answer or BrokenReply(kind="aborted", message=words_of(error), partial=call.partial())
+        lost = await self._lost(turn, call.lost, stopped=not isinstance(answer, Reply) and answer.kind == "aborted")
         if isinstance(answer, Reply):
-            await self._replied(turn, answer, len(request.body))
+            await self._replied(turn, answer, lost)
         else:
-            await self._broke(turn, answer, len(request.body), watcher)
+            await self._broke(turn, answer, lost, watcher)
 
     def failed(self, turn: int, error: Exception) -> None:
         """Answers for a `call` that raised: the machine gets its answer to `CallModel`, once."""
@@ -162,30 +181,33 @@ class ModelTurns:
         self._answered = fact.turn
         self._scope.tell(fact)
 
-    async def _replied(self, turn: int, reply: Reply, sent: int) -> None:
+    async def _replied(self, turn: int, reply: Reply, lost: Charge) -> None:
         scope = self._scope
-        message, tokens, cost = await self._keep(turn, reply, sent, whole=True)
+        message, charge = await self._keep(turn, reply, whole=True)
         try:
-            await scope.until_stopped(scope.parts.hooks.turn_finished(turn, message, cost), grace=HOOK_SECONDS)
+            await scope.until_stopped(scope.parts.hooks.turn_finished(turn, message, charge.cost), grace=HOOK_SECONDS)
         except StoppedError:
             pass
         except Exception as error:  # the reply is stored, so its calls need their results all the same
             scope.host_failed(error)
         parts = scope.parts
         healed = healed_calls(reply, parts.executor.specs()) if parts.policy.accept_healed else ()
+        tokens, cost = _for_limits(charge, lost, await scope.used_inside(turn))
         self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, tokens=tokens, cost=cost, healed=healed))
 
-    async def _broke(self, turn: int, broken: BrokenReply, sent: int, watcher: TurnWatcher) -> None:
+    async def _broke(self, turn: int, broken: BrokenReply, lost: Charge, watcher: TurnWatcher) -> None:
         scope = self._scope
         if broken.kind != "aborted" or not scope.stopping.is_set():  # that a wish to stop was followed is no error
             await scope.emit(n.Failed(kind=broken.kind, message=broken.message))
-        partial = broken.partial
-        tokens, cost = 0, None
+        partial, charge = broken.partial, Charge()
         if partial is not None and (partial.text or partial.tool_calls or partial.reasoning or partial.refusal):
-            _message, tokens, cost = await self._keep(turn, partial, sent, whole=False)
+            _message, charge = await self._keep(turn, partial, whole=False)
         else:
-            partial = None
+            if partial is not None:
+                charge = await self._lost(turn, [partial.usage], stopped=broken.kind == "aborted")
+                partial = None
             await watcher.withdraw_all(broken.message)
+        tokens, cost = _for_limits(charge, lost, await scope.used_inside(turn))
         self._answer(
             f.ModelFailed(
                 at=scope.now(),
@@ -200,16 +222,10 @@ class ModelTurns:
             )
         )
 
-    async def _keep(
-        self, turn: int, reply: Reply, sent: int, *, whole: bool
-    ) -> tuple[AssistantMessage, int, float | None]:
+    async def _keep(self, turn: int, reply: Reply, *, whole: bool) -> tuple[AssistantMessage, Charge]:
         """Stores a reply and tells of it: its calls by position, its end with usage. Returns what it used, too."""
         scope = self._scope
-        usage = reply.usage
-        if usage is None:
-            told = len(reply.text) + len(reply.reasoning) + sum(len(c.arguments) for c in reply.tool_calls)
-            usage = Usage(input_tokens=sent // 4, output_tokens=told // 4, estimated=True)
-        tokens, cost = self._spend(usage)
+        charge = scope.meter.count([usage_of(reply, self._sent, whole=whole)])
         message = msgspec.structs.replace(
             reply.message(), provider=scope.parts.provider, model=reply.model or scope.parts.options.model
         )
@@ -243,10 +259,20 @@ class ModelTurns:
                 await scope.emit(withdrawn)
         await scope.emit(
             n.TurnFinished(
-                turn=turn, stop_reason=reply.stop_reason, usage=usage, cost=cost, tolerances=reply.tolerances
+                turn=turn,
+                stop_reason=reply.stop_reason,
+                usage=charge.usage,
+                cost=charge.cost,
+                tolerances=reply.tolerances,
             )
         )
-        return message, tokens, cost
+        return message, charge
+
+
+def _for_limits(*charges: Charge) -> tuple[int, float | None]:
+    """Tokens and US dollars as the limits count them: what is not known adds nothing."""
+    known = [one.cost for one in charges if one.cost is not None]
+    return sum(one.tokens for one in charges), sum(known) if known else None
 
 
 def _as_hosts(message: Message) -> Message:

@@ -42,13 +42,16 @@ class OpenSession:
         """Whether its session can be found in the store."""
         return bool(self.agent.session and self.agent.messages)
 
-    def count(self, notice: n.TurnFinished | n.Summarised) -> None:
-        """Takes up what a reply or a summary used, and how full the context is since."""
+    def count(self, notice: n.TurnFinished | n.Summarised | n.AlsoUsed) -> None:
+        """Takes up what a reply or a summary used, and how full the context is since; and what else was used."""
         if isinstance(notice, n.TurnFinished):
             usage = notice.usage or Usage(estimated=True)
             self.spending.add(notice.turn, usage, notice.cost)
             self.context_tokens = usage.input_tokens + usage.output_tokens
             self.context_estimated = usage.estimated
+            return
+        if isinstance(notice, n.AlsoUsed):
+            self.spending.add(-notice.turn, notice.usage, notice.cost)
             return
         self.context_tokens, self.context_estimated = notice.after // 4, True
         if notice.usage is not None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sluice.errors import SluiceError
 from sluice.run.conversation import Talk
+from sluice.run.metering import Charge, Meter
 from sluice.run.parts import Parts
 from sluice.run.steering import Steering
 from sluice.turn import facts as f
@@ -30,6 +31,7 @@ class RunScope:
 
     `stopping` is set once the run is to stop: hooks, people and the model are then no longer waited for; what is being
     stored is. `unsaved` says what a store refused to keep. `steering` holds what a person says to the run meanwhile.
+    `meter` counts what the run uses.
     """
 
     def __init__(self, run: str, parts: Parts, talk: Talk, emit: Emit) -> None:
@@ -41,6 +43,8 @@ class RunScope:
         self.stopping = asyncio.Event()
         self.unsaved: list[str] = []
         self.steering = Steering()
+        began = self.now()
+        self.meter = Meter(parts.model.cost, parts.limits, lambda: (self.now() - began) / 1e9)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> int:
@@ -54,6 +58,13 @@ class RunScope:
     def host_failed(self, error: Exception) -> None:
         """Tells the machine that a hook, the store or our own code failed; the run then ends in good order."""
         self.tell(f.HostStopped(at=self.now(), outcome="failed", message=words_of(error)))
+
+    async def used_inside(self, turn: int) -> Charge:
+        """What agents inside calls and hooks have used since this was last asked; tells of it."""
+        inside = self.meter.from_inside()
+        if inside.tokens:
+            await self.emit(n.AlsoUsed(turn=turn, by="agent", usage=inside.usage, cost=inside.cost))
+        return inside
 
     async def keep(self, message: Message) -> str:
         """Stores a message and makes it part of the conversation; returns its id. Raises what the store raises."""

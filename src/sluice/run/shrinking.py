@@ -7,7 +7,6 @@ summary. A call is never parted from its result, and a summary that is empty, fa
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 
@@ -15,14 +14,11 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.run.conversation import Talk
-from sluice.run.images import overweight
-from sluice.run.model_call import BrokenReply, ModelCall
 from sluice.run.parts import Parts
 from sluice.run.scope import RunScope
-from sluice.values.deltas import Delta
-from sluice.values.messages import AssistantMessage, Conversation, Reply, ToolMessage, Usage, UserMessage
+from sluice.run.summarising import MayAsk, anything, summary
+from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage
 from sluice.values.notices import Warned
-from sluice.values.requests import Request
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, where they alone are too large
@@ -30,39 +26,40 @@ _RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, whe
 _SPILLED = re.compile(r"(?:\[[a-z_]+.{0,300}\n)?.{0,300}\bspill:\d+.*")
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are never touched
 
-_ASK = (
-    "The conversation is about to be cut because it is too long. Write down what is needed to go on without it: the "
-    "user's task in full, what was done and found so far with the names of files and functions, what is still to do. "
-    "Write nothing else and call no tool."
-)
-_MARK = "[Summary of the conversation so far, written by the model because it became too long]\n"
 
+class Shrunk(msgspec.Struct, frozen=True):
+    """`ok`: the conversation got smaller, and fits where it is known what fits. `message` says why no summary is part of
+    it, where one was wanted."""
 
-class _Unwatched:
-    async def deltas(self, deltas: list[Delta]) -> None:
-        return None
-
-    async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
-        return None
+    ok: bool
+    message: str = ""
 
 
 async def shrink(
-    talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes: int | None, *, wanted: bool = False
-) -> tuple[bool, Usage]:
-    """Shrinks what `talk` sends; returns whether it got smaller (and fits, if `max_bytes` is known) and what it cost.
+    talk: Talk,
+    parts: Parts,
+    measure: Callable[[], int],
+    max_bytes: int | None,
+    used: list[Usage],
+    *,
+    wanted: bool = False,
+    may_ask: MayAsk = anything,
+) -> Shrunk:
+    """Shrinks what `talk` sends. On failure, and when cancelled, the conversation is as before.
 
-    `measure` returns the size in bytes of the request as it would be sent now. `wanted`: a person asked for it, so that
-    every step is taken whether it is needed or not. On failure, and when cancelled, the conversation is as before.
+    `measure` returns the size in bytes of the request as it would be sent now. `used` gets what each model call of it used,
+    also when this fails or is cancelled. `wanted`: a person asked for it, so that every step is taken whether it is needed
+    or not. `may_ask` is asked before the model is.
     """
     original = talk.messages
     try:
-        ok, usage = await _shrunk(talk, parts, measure, max_bytes, wanted)
+        shrunk = await _shrunk(talk, parts, measure, max_bytes, used, wanted, may_ask)
     except BaseException:
         talk.messages = original
         raise
-    if not ok:
+    if not shrunk.ok:
         talk.messages = original
-    return ok, usage
+    return shrunk
 
 
 async def keep_shrunk(scope: RunScope) -> None:
@@ -75,8 +72,14 @@ async def keep_shrunk(scope: RunScope) -> None:
 
 
 async def _shrunk(
-    talk: Talk, parts: Parts, measure: Callable[[], int], max_bytes: int | None, wanted: bool
-) -> tuple[bool, Usage]:
+    talk: Talk,
+    parts: Parts,
+    measure: Callable[[], int],
+    max_bytes: int | None,
+    used: list[Usage],
+    wanted: bool,
+    may_ask: MayAsk,
+) -> Shrunk:
     before = measure()
     goal = before - 1 if max_bytes is None else max_bytes
     cut = _last_exchanges(talk.messages)
@@ -84,19 +87,20 @@ async def _shrunk(
     for step in (_dropped, _short):
         talk.messages = _each_result(talk.messages, old, step)
         if measure() <= goal and not wanted:
-            return True, Usage()
+            return Shrunk(True)
     if _recent_fit(talk, cut, measure, goal) and not wanted:
-        return True, Usage()
+        return Shrunk(True)
     if cut == 0:  # nothing stands before what must stay, so a summary could only add to it
-        return measure() <= goal, Usage()
+        return Shrunk(measure() <= goal)
     short = measure()
-    summary, usage = await _summary(talk, parts, before if max_bytes is None else max_bytes)
-    if summary:
+    words, why = await summary(talk, parts, before if max_bytes is None else max_bytes, used, may_ask)
+    if words is not None:
         shortened = talk.messages
-        talk.messages = (UserMessage(_MARK + summary, origin="host"), *talk.messages[cut:])
-        if measure() > short:
+        talk.messages = (words, *talk.messages[cut:])
+        if measure() >= short:
             talk.messages = shortened
-    return measure() <= goal, usage
+            why = "the model's summary was no smaller than what it would replace"
+    return Shrunk(measure() <= goal, why)
 
 
 def _recent_fit(talk: Talk, cut: int, measure: Callable[[], int], goal: int) -> bool:
@@ -143,55 +147,3 @@ def _last_exchanges(messages: Conversation) -> int:
     """Where the part that is never touched begins: always at a reply or a user's message, so no result loses its call."""
     replies = [i for i, m in enumerate(messages) if isinstance(m, AssistantMessage)]
     return replies[-_KEPT_EXCHANGES] if len(replies) >= _KEPT_EXCHANGES else 0
-
-
-async def _summary(talk: Talk, parts: Parts, most: int) -> tuple[str, Usage]:
-    """The model's summary, or `""` for any reply that is not one. The request for it has at most `most` bytes."""
-    request = _request(talk, parts, most)
-    if request is None:
-        return "", Usage()
-    call = ModelCall(
-        parts.transport,
-        parts.dialect,
-        request,
-        _Unwatched(),
-        limits=parts.limits,
-        clock=parts.clock,
-        random=parts.random,
-        sleep=parts.sleep,
-        inline=parts.inline,
-    )
-    answer = await call.run()
-    if isinstance(answer, BrokenReply) and answer.kind == "aborted":
-        raise asyncio.CancelledError  # a model call that is cancelled answers all the same
-    if not isinstance(answer, Reply):
-        return "", Usage()
-    usage = answer.usage or Usage(
-        input_tokens=len(request.body) // 4, output_tokens=len(answer.text) // 4, estimated=True
-    )
-    return (answer.text.strip() if answer.stop_reason == "end_turn" and not answer.tool_calls else ""), usage
-
-
-def _request(talk: Talk, parts: Parts, most: int) -> Request | None:
-    """The request for a summary of as much of the conversation as fits: the first message, and the newest exchanges.
-
-    A summary must not fail by what made it needed. `None` if nothing fits.
-    """
-    everything = talk.messages
-    starts = [i for i, m in enumerate(everything) if i and isinstance(m, AssistantMessage)]
-
-    def made(at: int) -> tuple[Request, bool]:
-        part = everything if at == 0 else (everything[0], *everything[starts[at - 1] :])
-        conversation = (*talk.to_send(extra=False, messages=part), UserMessage(_ASK, origin="host"))
-        request = parts.dialect.request(conversation, (), parts.options)
-        return request, len(request.body) - overweight(conversation) <= most
-
-    low, high = 0, len(starts)  # the fewest exchanges left out; the more are, the smaller it is
-    while low < high:
-        middle = (low + high) // 2
-        if made(middle)[1]:
-            high = middle
-        else:
-            low = middle + 1
-    request, fits = made(low)
-    return request if fits else None

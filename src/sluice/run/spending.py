@@ -10,7 +10,11 @@ from sluice.values.messages import Usage
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """One reply: number of its run in the session, its turn (0: a summary), tokens, and US dollars if known."""
+    """One reply: number of its run in the session, its turn, tokens, and US dollars if known.
+
+    Turn 0 is a summary. Below 0 it is what was used in that turn beside its reply: by attempts that broke off, by what was
+    stopped before anything of it was kept, by agents inside a call.
+    """
 
     run: int
     turn: int
@@ -37,12 +41,12 @@ class Spending:
 
     @property
     def turns(self) -> int:
-        """How many replies there were, summaries left out."""
+        """How many replies there were; only those that are kept count."""
         return sum(one.turn > 0 for one in self._all)
 
     @property
     def last(self) -> Spent | None:
-        """The reply that came last, summaries left out."""
+        """The reply that came last, of those that are kept."""
         return next((one for one in reversed(self._all) if one.turn > 0), None)
 
     @property
@@ -59,11 +63,17 @@ class Spending:
         for one in self._all:
             runs.setdefault(one.run, []).append(one)
         for number, found in runs.items():
+            yield f"run {number}: {_words(found)}"
             if number == self._all[-1].run:
                 for one in found:
-                    yield f"  {f'turn {one.turn}' if one.turn else 'summary'}: {_words([one])}"
-            yield f"run {number}: {_words(found)}"
+                    yield f"  {_name(one.turn)}: {_words([one])}"
         yield f"session: {_words(self._all)}"
+
+
+def _name(turn: int) -> str:
+    if turn < 0:
+        return f"turn {-turn}, beside its reply"
+    return f"turn {turn}" if turn else "summary"
 
 
 def _cost(found: list[Spent]) -> float | None:

@@ -203,7 +203,8 @@ class ToolCalls:
         except Exception as error:
             scope.unsaved.append(f"the end of a call of {allowed.tool} was not stored: {words_of(error)}")
             scope.host_failed(error)
-        scope.tell(f.Ran(at=scope.now(), key=key, result=result))
+        inside = await scope.used_inside(key.turn)
+        scope.tell(f.Ran(at=scope.now(), key=key, result=result, tokens=inside.tokens, cost=inside.cost))
 
     def run_failed(self, key: CallKey, error: Exception) -> None:
         """Answers for a `run` that raised."""

@@ -26,7 +26,7 @@ from sluice.values.messages import (
     ToolMessage,
     UserMessage,
 )
-from sluice.values.notices import Notice, Summarised, TurnFinished
+from sluice.values.notices import AlsoUsed, Notice, Summarised, TurnFinished
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
 from sluice.wire.surrogates import storable
@@ -297,6 +297,8 @@ class SqliteStore:
                 return
             if isinstance(notice, Summarised) and notice.usage is not None:
                 usage.keep(connection, run, 0, notice)
+            if isinstance(notice, AlsoUsed):
+                usage.keep(connection, run, -notice.turn, notice)
             connection.execute(
                 "INSERT INTO notice SELECT ?, count(*), ? FROM notice WHERE run = ?",
                 (run, storable(rows.to_json(notice)), run),

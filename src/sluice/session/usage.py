@@ -10,11 +10,14 @@ import msgspec
 from sluice.errors import StoreError
 from sluice.session import rows
 from sluice.values.messages import Usage
-from sluice.values.notices import Summarised, TurnFinished
+from sluice.values.notices import AlsoUsed, Summarised, TurnFinished
 
 
 def replies(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int, int, Usage, float | None]]:
-    """Number of the run in its session, turn, tokens, and US dollars if known: of every reply, oldest first."""
+    """Number of the run in its session, turn, tokens, and US dollars if known: of every reply, oldest first.
+
+    Turn 0 is a summary; a turn below 0 is what was used in that turn beside its reply.
+    """
     for run, turn, usage, cost in connection.execute(
         "SELECT r.number, u.turn, u.usage, u.cost FROM usage u JOIN run r ON r.id = u.run WHERE r.session = ? "
         "ORDER BY r.number, u.number",
@@ -23,8 +26,8 @@ def replies(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int,
         yield run, turn, msgspec.json.decode(usage, type=Usage | None) or Usage(), cost
 
 
-def keep(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinished | Summarised) -> None:
-    """What a reply used, or a summary (turn 0)."""
+def keep(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinished | Summarised | AlsoUsed) -> None:
+    """What a reply used, a summary (turn 0), or what else did (turn below 0)."""
     connection.execute(
         "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
         (run, turn, rows.to_json(notice.usage), notice.cost, run),

@@ -97,10 +97,8 @@ class TextFace:
             case Failed():
                 self._last_error = notice.message
                 self._line(_COLOURS["-"], f"error: {one_line(notice.message, 500)}")
-            case Summarised(ok=False):
-                self._line(_DIM, f"· the context of {notice.before:,} bytes could not be shrunk")
             case Summarised():
-                self._line(_DIM, f"· context shrunk from {notice.before:,} to {notice.after:,} bytes")
+                self._summarised(notice)
             case Steered():
                 self._line("", f"» {one_line(notice.text, 500)}")
             case TurnFinished():
@@ -202,6 +200,12 @@ class TextFace:
         tools = f"{len(notice.tools)} tools{blocked}" if notice.tools else "no tools"
         mode = "" if notice.mode == "real" else f" ({notice.mode})"
         self._line(_DIM, one_line(f"· {notice.model}{mode} in {notice.workspace}, {tools}", 400))
+
+    def _summarised(self, notice: Summarised) -> None:
+        done = f"context shrunk from {notice.before:,} to {notice.after:,} bytes"
+        words = done if notice.ok else f"the context of {notice.before:,} bytes could not be shrunk"
+        why = f" ({one_line(notice.message, 300)})" if notice.message else ""
+        self._line(_DIM, f"· {words}{why}")
 
     def _turn_finished(self, notice: TurnFinished) -> None:
         self._end_out_line()

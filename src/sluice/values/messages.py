@@ -50,15 +50,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of two usages; estimated if either is; the cost is the sum of what is known."""
-        costs = [c for c in (self.cost, other.cost) if c is not None]
+        """The sum of two usages; estimated if either is; the cost is known if it is of both, or of all that has tokens."""
+        told = [one.cost for one in (self, other) if one.cost is not None or one.input_tokens or one.output_tokens]
+        costs = [cost for cost in told if cost is not None]
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cost=sum(costs) if costs else None,
+            cost=sum(costs) if costs and len(costs) == len(told) else None,
             estimated=self.estimated or other.estimated,
         )
 

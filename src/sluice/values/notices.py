@@ -5,7 +5,7 @@ Every notice carries `v` (the schema's version, now 1) and `type`. The last one 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -204,13 +204,29 @@ class Summarised(_Notice, frozen=True, tag="summarised", kw_only=True):
     """The context was shrunk from `before` to `after` bytes; stored rows stay.
 
     With `ok` false it could not be, and is as it was. `usage` is what a summary by the model took (`None`: none was asked
-    for), `cost` that in US dollars if known; both count in the run's and the session's, but are no turn's.
+    for), `cost` that in US dollars if known; both count in the run's and the session's, but are no turn's. `message` says
+    why no summary is part of it, where one was wanted.
     """
 
     before: int
     after: int
     ok: bool = True
     usage: Usage | None = None
+    cost: float | None = None
+    message: str = ""
+
+
+class AlsoUsed(_Notice, frozen=True, tag="also_used", kw_only=True):
+    """Tokens that count in the run and in the session, beside those of stored replies and of summaries.
+
+    `by` says what used them: `attempt`, a reply that broke off before anything of it was shown; `stopped`, a reply or a
+    summary that was stopped, of which nothing is kept; `agent`, a run of another agent inside a call or a hook. `turn` is
+    the turn in hand, `cost` in US dollars if known.
+    """
+
+    turn: int
+    by: Literal["attempt", "stopped", "agent"]
+    usage: Usage
     cost: float | None = None
 
 
@@ -269,6 +285,7 @@ Notice = (
     | Failed
     | TurnFinished
     | Summarised
+    | AlsoUsed
     | Steered
     | RunFinished
 )

@@ -202,10 +202,12 @@ class TranscriptFeed:
                 self._last_error = event.message
                 self.say(event.message, "error")
             case n.Summarised():
+                why = f" ({event.message})" if event.message else ""
                 if event.ok:
-                    self.say(f"context shrunk from {event.before:,} to {event.after:,} bytes; nothing stored was lost")
+                    words = f"context shrunk from {event.before:,} to {event.after:,} bytes{why}"
+                    self.say(f"{words}; nothing stored was lost")
                 else:
-                    self.say("the context could not be shrunk and is as it was", "warning")
+                    self.say(f"the context could not be shrunk and is as it was{why}", "warning")
 
     def _hear_run(self, event: n.RunStarted | n.RunFinished) -> None:
         if isinstance(event, n.RunStarted):
