@@ -262,6 +262,42 @@ def test_a_result_of_ones_own_keeps_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "a\udcff.txt",
+        {"a\udcff.txt": ("a\udcff.txt", 1)},
+        ToolResult(ok=True, status="ok", tool="x", content="a\udcff.txt", facts={"a\udcff": ["\udcff"]}),
+        ValueError("a\udcff.txt"),
+    ],
+)
+def test_what_is_no_text_is_made_text_that_can_be_stored(value: Any) -> None:
+    """As `os.listdir` gives names that are no UTF-8: the end of the call could not be stored, and the run broke."""
+
+    @tool(category="read_only")
+    def give() -> Any:
+        """Gives."""
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    result = World(give).ran()
+    assert result.failure != "fatal"
+    assert "a\ufffd.txt" in result.content
+    assert msgspec.json.decode(msgspec.json.encode(result), type=ToolResult) == result
+
+
+def test_a_result_of_ones_own_that_cannot_be_stored_is_a_fault_of_the_tool() -> None:
+    @tool(category="read_only")
+    def give() -> ToolResult:
+        """Gives."""
+        return ToolResult(ok=True, status="ok", tool="x", facts={"what": object()})
+
+    result = World(give).ran()
+    assert (result.ok, result.failure) == (False, "fatal")
+    assert "cannot be shown as JSON" in result.content
+
+
+@pytest.mark.parametrize(
     ("error", "words"),
     [
         (ValueError("no such\ncity"), "ValueError: no such city"),

@@ -12,6 +12,7 @@ import contextvars
 import copy
 import functools
 import inspect
+import json
 import threading
 import typing
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from sluice.tools.schema import json_schema
 from sluice.values.calls import Category, Risk
 from sluice.values.ports import Cancel
 from sluice.values.results import ToolResult, failed
+from sluice.wire.surrogates import storable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -215,26 +217,36 @@ class _Runner:
         value = work.result()
         if isinstance(value, _Raised):
             error = value.error
-            words = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")
+            words = storable(f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " "))
             if len(words) > _SHOWN_ERROR_CHARACTERS:
                 words = words[: _SHOWN_ERROR_CHARACTERS - 1] + "…"
             return failed(self._name, "raised", words, content=words)
         return self._told(value)
 
     def _told(self, value: Any) -> ToolResult:
-        if isinstance(value, ToolResult):
-            return msgspec.structs.replace(value, tool=self._name)
         if value is None:
             text = ""
         elif isinstance(value, str):
-            text = str(value)
+            text = storable(value)
         else:
             try:
-                text = msgspec.json.encode(value).decode("utf-8")
-            except (TypeError, ValueError, RecursionError) as error:
-                message = f"the tool returned a {type(value).__name__}, which cannot be shown as JSON: {error}"
+                text = _as_json(value)
+                if isinstance(value, ToolResult):
+                    return msgspec.structs.replace(msgspec.json.decode(text, type=ToolResult), tool=self._name)
+            except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+                why = storable(str(error))
+                message = f"the tool returned a {type(value).__name__}, which cannot be shown as JSON: {why}"
                 return failed(self._name, "not_json", message, content=message, failure="fatal")
         return ToolResult(ok=True, status="ok", tool=self._name, content=text)
+
+
+def _as_json(value: Any) -> str:
+    """JSON text of what a function returned. Halves of surrogate pairs, which file names hold that are no UTF-8, become
+    U+FFFD: neither a store nor a provider takes them."""
+    try:
+        return msgspec.json.encode(value).decode("utf-8")
+    except UnicodeEncodeError:
+        return storable(json.dumps(msgspec.to_builtins(value, str_keys=True), ensure_ascii=False, allow_nan=False))
 
 
 async def _in_thread(call: Callable[[], Any], name: str) -> Any:
