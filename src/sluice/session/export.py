@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from sluice.errors import StoreError
+from sluice.session import markdown_quotes as quotes
 from sluice.session import rows
 from sluice.values.messages import AssistantMessage, ImagePart, SystemMessage, ToolMessage, UserMessage
 
@@ -82,11 +83,11 @@ def _run(connection: sqlite3.Connection, run: str) -> dict[str, Any]:
 
 
 def as_markdown(connection: sqlite3.Connection, session: str) -> Iterator[str]:
-    """Pieces of a Markdown text. Raises `StoreError`."""
+    """Pieces of a Markdown text, in which each message stays between its own heading and the next. Raises `StoreError`."""
     about = _one(connection, session)
-    yield f"# Session {session}\n\nProject: `{about['project']}`\n"
+    yield f"# Session {session}\n\nProject: {quotes.code(about['project'])}\n"
     if about["parent"]:
-        yield f"Forked at: {about['parent']}\n"
+        yield f"Forked at: {quotes.name(about['parent'])}\n"
     for stored in rows.stored_messages(connection, session, all_states=True):
         mark = "" if stored.state == "whole" else f" ({stored.state})"
         yield f"\n## {stored.seq} · {_who(stored.message)}{mark}\n"
@@ -100,36 +101,28 @@ def _who(message: object) -> str:
         case UserMessage():
             return "User"
         case AssistantMessage():
-            return f"Assistant{f' ({message.model})' if message.model else ''}"
+            return f"Assistant{f' ({quotes.name(message.model)})' if message.model else ''}"
         case ToolMessage():
-            return f"Result of {message.name}{'' if message.ok else ', not ok'}"
+            return f"Result of {quotes.name(message.name)}{'' if message.ok else ', not ok'}"
     return "System"
 
 
 def _shown(message: object) -> Iterator[str]:
     match message:
         case SystemMessage() | UserMessage(content=str()):
-            yield f"\n{message.content}\n"
+            yield quotes.said(message.content)
         case UserMessage():
             for piece in message.content:
-                yield (
-                    f"\n[{piece.media_type}]\n" if isinstance(piece, ImagePart) else f"\n{getattr(piece, 'text', '')}\n"
-                )
+                image = isinstance(piece, ImagePart)
+                yield f"\n[{quotes.name(piece.media_type)}]\n" if image else quotes.said(getattr(piece, "text", ""))
         case ToolMessage():
-            yield _fenced(message.content, "text")
+            yield quotes.fenced(message.content, "text")
         case AssistantMessage():
             for block in message.reasoning:
                 if block.text:
-                    yield "\n" + "".join(f"> {line}\n" for line in block.text.splitlines())
+                    yield quotes.quoted(block.text)
             if message.content:
-                yield f"\n{message.content}\n"
+                yield quotes.said(message.content)
             for call in message.tool_calls:
                 status = "" if call.status == "whole" else f", {call.status}"
-                yield f"\nCall of `{call.name}`{status}\n" + _fenced(call.arguments, "json")
-
-
-def _fenced(text: str, language: str) -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"\n{fence}{language}\n{text}\n{fence}\n"
+                yield f"\nCall of {quotes.code(call.name)}{status}\n" + quotes.fenced(call.arguments, "json")
