@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,7 +49,7 @@ def _headings(document: str) -> list[str]:
     tokens = MarkdownIt("commonmark").parse(document)
     return [
         after.content
-        for token, after in zip(tokens, tokens[1:], strict=False)
+        for token, after in pairwise(tokens)
         if token.type == "heading_open" and token.tag == "h2" and token.level == 0 and "·" in after.content
     ]
 

@@ -113,8 +113,10 @@ def _shown(message: object) -> Iterator[str]:
             yield quotes.said(message.content)
         case UserMessage():
             for piece in message.content:
-                image = isinstance(piece, ImagePart)
-                yield f"\n[{quotes.name(piece.media_type)}]\n" if image else quotes.said(getattr(piece, "text", ""))
+                if isinstance(piece, ImagePart):
+                    yield f"\n[{quotes.name(piece.media_type)}]\n"
+                else:
+                    yield quotes.said(getattr(piece, "text", ""))
         case ToolMessage():
             yield quotes.fenced(message.content, "text")
         case AssistantMessage():
