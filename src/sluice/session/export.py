@@ -109,8 +109,8 @@ def _who(message: object) -> str:
 
 def _shown(message: object) -> Iterator[str]:
     match message:
-        case SystemMessage() | UserMessage(content=str()):
-            yield quotes.said(message.content)
+        case SystemMessage(content=text) | UserMessage(content=str(text)):
+            yield quotes.said(text)
         case UserMessage():
             for piece in message.content:
                 if isinstance(piece, ImagePart):
