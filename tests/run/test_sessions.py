@@ -220,6 +220,51 @@ def test_undo_gives_back_what_a_run_changed_and_names_what_it_does_not_touch(tmp
     _sound(settings)
 
 
+def test_undo_gives_a_removed_file_its_permissions_back_but_no_others_rights(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "run.sh").write_text("echo\n")
+    (work / "run.sh").chmod(0o4750)
+    settings = _settings(
+        tmp_path,
+        _call("read_file_safe", path="run.sh"),
+        _call("apply_patch", patch="*** Begin Patch\n*** Delete File: run.sh\n*** End Patch\n"),
+        {"content": "done"},
+        allow_mutating_tools=True,
+    )
+    _run(settings, "remove it")
+    assert not (work / "run.sh").exists()
+    restored, _left = sessions.undone(settings, "", state_folder())
+    assert [s.path for s in restored] == ["run.sh"]
+    assert (work / "run.sh").stat().st_mode & 0o7777 == 0o750
+
+
+def test_a_run_whose_change_failed_does_not_hide_the_one_before_from_undo(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("old\n")
+    (work / "b.txt").write_text("b\n")
+    (work / "b.txt").chmod(0o444)
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-new\n+newer\n*** Delete File: b.txt\n*** End Patch\n"
+    settings = _settings(
+        tmp_path,
+        _call("read_file_safe", path="a.txt"),
+        _call("write_file_safe", path="a.txt", content="new\n", mode="replace"),
+        {"content": "done"},
+        allow_mutating_tools=True,
+    )
+    _run(settings, "change it")
+    reads = [_call("read_file_safe", path="a.txt"), _call("read_file_safe", path="b.txt")]
+    fails = _settings(
+        tmp_path, *reads, _call("apply_patch", patch=patch), {"content": "could not"}, allow_mutating_tools=True
+    )
+    notices = _run(_wish(fails, "continue"), "and more")[0]
+    assert [x.result.status for x in notices if isinstance(x, n.CallFinished)] == ["ok", "ok", "failed"]
+    restored, _left = sessions.undone(settings, "", state_folder())
+    assert [s.path for s in restored] == ["a.txt"]
+    assert (work / "a.txt").read_text() == "old\n"
+
+
 def test_sessions_of_every_project_are_found(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):

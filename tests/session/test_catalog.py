@@ -254,6 +254,10 @@ def test_a_pre_image_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError):
             preimage(tmp_path, wanted)
     assert stat.S_ISREG((tmp_path / "blobs" / name).stat().st_mode)
+    (tmp_path / "blobs" / name).unlink()
+    os.mkfifo(tmp_path / "blobs" / name)  # is waited for by nobody
+    with pytest.raises(StoreError):
+        preimage(tmp_path, name)
 
 
 def test_what_each_reply_used_is_read_by_run_and_turn(tmp_path: Path) -> None:

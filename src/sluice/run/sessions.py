@@ -199,7 +199,8 @@ def removed(
 ) -> list[str]:
     """Removes these sessions, and those unused for `older_than` days; returns their ids. What is in use stays.
 
-    Raises `StoreError` (`held`) for a named one that is in use; the others are removed then, and it says which.
+    Raises `StoreError` for a named one that is in use, and for a store of another project that cannot be read; the others
+    are removed then, and it says which.
     """
     from sluice.session import catalog
     from sluice.session.database import Database
@@ -208,14 +209,19 @@ def removed(
 
     named = [_found(settings, everywhere, one) for one in wanted]
     targets = list(named)
+    spared: list[StoreError] = []
     if older_than is not None:
         before = time.time() - older_than * 86_400
         for path in stores(settings, everywhere):
-            with reading(path) as connection:
-                project = None if everywhere else settings.workspace
-                targets += [(path, session) for session in catalog.older_than(connection, project, before)]
+            try:
+                with reading(path) as connection:
+                    project = None if everywhere else settings.workspace
+                    targets += [(path, session) for session in catalog.older_than(connection, project, before)]
+            except StoreError as error:
+                if not everywhere:
+                    raise
+                spared.append(error)
     gone: list[str] = []
-    in_use: list[StoreError] = []
     for path, group in itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0]):
         database = Database(path)
         try:
@@ -225,14 +231,14 @@ def removed(
                 except StoreError as error:
                     if error.kind != "held":
                         raise
-                    in_use += [error] if (path, session) in named else []
+                    spared += [error] if (path, session) in named else []
                 else:
                     gone.append(session)
         finally:
             database.close()
-    if in_use:
+    if spared:
         more = f" (removed: {', '.join(gone)})" if gone else ""
-        raise StoreError("held", f"{in_use[0]}{more}")
+        raise StoreError(spared[0].kind, f"{spared[0]}{more}")
     return gone
 
 
@@ -316,7 +322,9 @@ def undone(settings: Settings, wanted: str, state: Path, *, dry: bool = False) -
             steps = [] if run is None else plan(connection, run, digest)
         todo = [step for step in steps if not step.refusal]
         changes = [
-            Change(path=s.path, data=None if s.before is None else preimage(state, s.before), expected=s.now)
+            Change(
+                path=s.path, data=None if s.before is None else preimage(state, s.before), expected=s.now, mode=s.mode
+            )
             for s in todo
         ]
         if changes and not dry:

@@ -79,9 +79,9 @@ def preimage(folder: Path, sha256: str) -> bytes:
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise StoreError("damaged", f"{sha256!r} names no pre-image")
     try:
-        fd = os.open(folder / "blobs" / sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            data = file.read()
+        fd = os.open(folder / "blobs" / sha256, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:  # raises for a folder; of a pipe in its place there is nothing to read
+            data = file.read() or b""
     except OSError as error:
         raise StoreError("io", f"the pre-image {sha256[:12]} cannot be read: {error.strerror or error}") from None
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -90,9 +90,10 @@ def preimage(folder: Path, sha256: str) -> bytes:
 
 
 def last_changing_run(connection: sqlite3.Connection, session: str) -> str | None:
-    """The last run of the session that changed a file."""
+    """The last run of the session that changed a file. A change that failed, and left all as it was, is none."""
     found = connection.execute(
-        "SELECT r.id FROM run r WHERE r.session = ? AND EXISTS (SELECT 1 FROM preimage p WHERE p.run = r.id) "
+        "SELECT r.id FROM run r WHERE r.session = ? AND EXISTS (SELECT 1 FROM preimage p WHERE p.run = r.id "
+        "AND (NOT p.ended OR p.after IS NOT p.sha256)) "
         "ORDER BY r.number DESC LIMIT 1",
         (session,),
     ).fetchone()

@@ -32,13 +32,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One file of several: `data` becomes its content, or None removes it.
 
     `expected` is the SHA-256 of what stands there, None if nothing does. `moved_from` names the file of an earlier change
-    whose mode, owner and attributes this one takes over.
+    whose mode, owner and attributes this one takes over. `mode` is the permissions of a file that was not there.
     """
 
     path: str
     data: bytes | None
     expected: str | None
     moved_from: str | None = None
+    mode: int | None = None
 
 
 class _Done(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ def change_all(changes: Sequence[tuple[Change, Place]], max_bytes: int, journal:
         for change, place in changes:
             like = before.get(change.moved_from) if change.moved_from is not None else None
             with _named(place):
-                prepared = replacing.prepare(place, change.data, change.expected, max_bytes, journal, like)
+                prepared = replacing.prepare(place, change.data, change.expected, max_bytes, journal, like, change.mode)
             ready.append(prepared)
             before[change.path] = prepared.before
         for prepared in ready:

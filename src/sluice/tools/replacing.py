@@ -116,11 +116,12 @@ def prepare(
     max_bytes: int,
     journal: Journal | None,
     like: Before | None = None,
+    mode: int | None = None,
 ) -> Prepared:
     """Compares, keeps the pre-image and writes the new bytes beside the file; None removes it. Nothing is visible yet.
 
-    Mode, owner and attributes are those of the file that is replaced, or of `like`. Raises `PathError` or `OSError`, and
-    then leaves nothing.
+    Mode, owner and attributes are those of the file that is replaced, or of `like`; a new file gets the permissions of
+    `mode`, if given. Raises `PathError` or `OSError`, and then leaves nothing.
     """
     before = _expected(place, expected, max_bytes)
     undo = _keep(place, before, journal)
@@ -134,6 +135,8 @@ def prepare(
             _write_all(opened, data)
             if like is not None:
                 _take_over(opened, like)
+            elif mode is not None:
+                os.fchmod(opened, mode & 0o777)  # to run with its owner's rights is nothing that a record may give
             os.fsync(opened)
         finally:
             os.close(opened)
