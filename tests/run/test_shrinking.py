@@ -294,10 +294,19 @@ def test_the_model_that_summarises_never_gets_more_than_fits() -> None:
     assert words[-3].startswith("step 39")
 
 
-def test_where_not_even_that_fits_no_model_is_asked() -> None:
+def test_where_not_even_that_fits_the_words_of_it_are_shortened() -> None:
+    world = World(text("S"))
+    world.talk.messages = (UserMessage("x" * 30_000), *_talk(world, 4, size=100)[1:])
+    assert _shrink(world, 20_000)[0]
+    (sent,) = world.transport.bodies
+    assert "characters left out]" in sent["messages"][1]["content"]
+    assert len(json.dumps(sent)) < 20_000
+
+
+def test_where_nothing_fits_no_model_is_asked() -> None:
     world = World()
-    before = world.talk.messages = (UserMessage("x" * 30_000), *_talk(world, 4, size=100)[1:])
-    assert _shrink(world, 20_000) == (False, Usage())
+    before = _talk(world, 6, size=100)
+    assert _shrink(world, 400) == (False, Usage())
     assert world.transport.bodies == []
     assert world.talk.messages == before
 

@@ -1,14 +1,15 @@
 """Makes the conversation that is sent smaller (L10). What is stored stays as it is.
 
 In order, until it fits: old tool results that can be read again from files are dropped, old ones are shortened, recent
-ones are shortened if they alone are too large, and then everything but the last exchanges is replaced by the model's own
-summary. A call is never parted from its result, and a summary that is empty, failed or no smaller is refused.
+ones are shortened if they alone are too large (and if that is not enough, recent words, but for the last prompt), and then
+everything but the last exchanges is replaced by the model's own summary. A call is never parted from its result, and a
+summary that is empty, failed or no smaller is refused.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,15 +17,18 @@ from sluice.errors import StoreError
 from sluice.run.conversation import Talk
 from sluice.run.parts import Parts
 from sluice.run.scope import RunScope
+from sluice.run.shortening import SHORTER, dropped, short_results, short_words
 from sluice.run.summarising import MayAsk, anything, summary
-from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage
+from sluice.values.messages import AssistantMessage, Conversation, Usage
 from sluice.values.notices import Warned
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
-_RECENT_RESULT = (8192, 2048, 512)  # the same of recent ones, step by step, where they alone are too large
-# A first line that says where the whole can be read again; before it the line that names what went wrong, if it did.
-_SPILLED = re.compile(r"(?:\[[a-z_]+.{0,300}\n)?.{0,300}\bspill:\d+.*")
-_KEPT_EXCHANGES = 2  # the last replies, with their results, that are never touched
+_KEPT_EXCHANGES = 2  # the last replies, with their results, that are left alone as long as they fit
+
+_Step = Callable[[Conversation, slice], Conversation]
+# The same of recent results, step by step, where they alone are too large; then of recent words.
+_RECENT_RESULTS = tuple(functools.partial(short_results, kept=kept) for kept in SHORTER)
+_RECENT_WORDS = tuple(functools.partial(short_words, kept=kept) for kept in SHORTER)
 
 
 class Shrunk(msgspec.Struct, frozen=True):
@@ -84,66 +88,55 @@ async def _shrunk(
     goal = before - 1 if max_bytes is None else max_bytes
     cut = _last_exchanges(talk.messages)
     old = slice(0, cut)
-    for step in (_dropped, _short):
-        talk.messages = _each_result(talk.messages, old, step)
+    for step in (dropped, functools.partial(short_results, kept=_KEPT_RESULT)):
+        talk.messages = step(talk.messages, old)
         if measure() <= goal and not wanted:
             return Shrunk(True)
-    if _recent_fit(talk, cut, measure, goal) and not wanted:
+    steps = _RECENT_RESULTS if max_bytes is None else (*_RECENT_RESULTS, *_RECENT_WORDS)
+    alone = _shorten_recent(talk, cut, measure, goal, steps)
+    if measure() <= goal and not wanted:
         return Shrunk(True)
     if cut == 0:  # nothing stands before what must stay, so a summary could only add to it
         return Shrunk(measure() <= goal)
+    if alone > goal:
+        return Shrunk(False, "what was said last is alone too large")
     short = measure()
     words, why = await summary(talk, parts, before if max_bytes is None else max_bytes, used, may_ask)
-    if words is not None:
-        shortened = talk.messages
-        talk.messages = (words, *talk.messages[cut:])
-        if measure() >= short:
-            talk.messages = shortened
-            why = "the model's summary was no smaller than what it would replace"
-    return Shrunk(measure() <= goal, why)
+    if words is None:
+        return Shrunk(measure() <= goal, why)
+    shortened = talk.messages
+    talk.messages = (words, *talk.messages[cut:])
+    if measure() >= short:
+        talk.messages = shortened
+        return Shrunk(short <= goal, "the model's summary was no smaller than what it would replace")
+    for step in steps:  # what is recent may leave no room for the summary
+        if measure() <= goal:
+            break
+        talk.messages = step(talk.messages, slice(1, None))
+    return Shrunk(measure() <= goal)
 
 
-def _recent_fit(talk: Talk, cut: int, measure: Callable[[], int], goal: int) -> bool:
-    """Shortens the recent results until they alone fit, if they do not; whether the whole fits then.
+def _shorten_recent(talk: Talk, cut: int, measure: Callable[[], int], goal: int, steps: Iterable[_Step]) -> int:
+    """Shortens what is recent until it alone fits, if it does not; returns the size of it alone.
 
-    One result may be larger than all that the model can read, and then no summary of the rest would help.
+    One result, or one prompt, may be larger than all that the model can read, and then no summary of the rest would help.
     """
-    for kept in _RECENT_RESULT:
+
+    def alone() -> int:
         everything = talk.messages
         talk.messages = everything[cut:]
-        alone = measure()
+        size = measure()
         talk.messages = everything
-        if alone <= goal:
-            return False
-        talk.messages = _each_result(everything, slice(cut, None), lambda text, kept=kept: _short(text, kept))  # type: ignore[misc]
-        if measure() <= goal:
-            return True
-    return False
+        return size
 
-
-def _each_result(messages: Conversation, part: slice, change: Callable[[str], str]) -> Conversation:
-    """The conversation with the text of each result in this part of it changed."""
-    within = range(*part.indices(len(messages)))
-    return tuple(
-        msgspec.structs.replace(m, content=change(m.content)) if i in within and isinstance(m, ToolMessage) else m
-        for i, m in enumerate(messages)
-    )
-
-
-def _dropped(content: str) -> str:
-    """Of a result that was kept in a file as a whole, only the line that says so."""
-    found = _SPILLED.match(content)
-    return content if found is None else f"{found[0]}\n[left out here; it can be read again]"
-
-
-def _short(content: str, kept: int = _KEPT_RESULT) -> str:
-    if len(content) <= kept:
-        return content
-    half = kept // 2
-    return f"{content[:half]}\n[{len(content) - kept} characters left out]\n{content[-half:]}"
+    for step in steps:
+        if alone() <= goal:
+            break
+        talk.messages = step(talk.messages, slice(cut, None))
+    return alone()
 
 
 def _last_exchanges(messages: Conversation) -> int:
-    """Where the part that is never touched begins: always at a reply or a user's message, so no result loses its call."""
+    """Where the part that no summary replaces begins: always at a reply or a user's message, so no result loses its call."""
     replies = [i for i, m in enumerate(messages) if isinstance(m, AssistantMessage)]
     return replies[-_KEPT_EXCHANGES] if len(replies) >= _KEPT_EXCHANGES else 0

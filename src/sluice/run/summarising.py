@@ -10,6 +10,7 @@ from sluice.run.images import overweight
 from sluice.run.metering import usage_of
 from sluice.run.model_call import ModelCall
 from sluice.run.parts import Parts
+from sluice.run.shortening import SHORTER, short_results, short_words
 from sluice.values.deltas import Delta
 from sluice.values.messages import AssistantMessage, Conversation, Reply, Usage, UserMessage
 from sluice.values.requests import Request
@@ -46,7 +47,9 @@ async def summary(
     The request for it has at most `most` bytes. `used` gets what each attempt used, whatever came of it, and also when
     this is cancelled.
     """
-    made = _request(talk, parts, most)
+    made = None
+    for kept in (None, *SHORTER):  # the words of it are shortened only where no request could be made of them
+        made = made or _request(talk, parts, most, kept)
     if made is None:
         return None, "no part of it is small enough to be summarised"
     request, sent = made
@@ -87,13 +90,15 @@ def _no_summary(reply: Reply) -> str:
     return "" if reply.text.strip() else "the model's summary was empty"
 
 
-def _request(talk: Talk, parts: Parts, most: int) -> tuple[Request, int] | None:
+def _request(talk: Talk, parts: Parts, most: int, kept: int | None) -> tuple[Request, int] | None:
     """The request for a summary of as much of the conversation as fits, and its size in bytes, images at what they take.
 
-    It holds the first message, and the newest exchanges. A summary must not fail by what made it needed. `None` if
-    nothing fits.
+    It holds the first message, and the newest exchanges; with `kept` at most so many characters of each. A summary must
+    not fail by what made it needed. `None` if nothing fits.
     """
     everything = talk.messages
+    if kept is not None:
+        everything = short_words(short_results(everything, slice(None), kept), slice(None), kept, spare_last=False)
     starts = [i for i, m in enumerate(everything) if i and isinstance(m, AssistantMessage)]
 
     def made(at: int) -> tuple[Request, int]:
