@@ -44,6 +44,7 @@ from sluice.session.audit_files import (
     parse,
     sync_folder,
 )
+from sluice.session.durable import sync_upwards
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: a hundred thousand calls, and read through in a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
@@ -150,7 +151,7 @@ class AuditLog:
             if status.st_mode & 0o077:
                 os.fchmod(fd, 0o600)
             if status.st_size == 0:
-                sync_folder(folder)
+                sync_upwards(folder)
         except BaseException:
             os.close(fd)
             raise

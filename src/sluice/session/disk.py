@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sluice.errors import StoreError, StoreFault
+from sluice.session.durable import sync_upwards
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
 VERSION = 3  # of the schema
@@ -72,6 +73,8 @@ def make_private(path: Path) -> None:
     for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
+    if not path.exists():
+        sync_upwards(str(path.parent))  # SQLite syncs the names in the store's folder, not those above it
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

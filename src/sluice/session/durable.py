@@ -1,0 +1,39 @@
+"""Names that are to survive a loss of power: those of files just made, and of the folders they lie in."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+_MEANINGLESS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # this file system has no such thing as syncing a folder
+_NOT_OURS = (errno.EACCES, errno.EPERM)
+
+
+def sync_upwards(folder: str) -> None:
+    """Syncs a folder and those above it, as far as they are the user's: names made in any of them are then on disk.
+
+    Syncing a file does not do that, and a folder without its name is lost with all that is in it. Call it before the
+    first file is made in the folder, also if the folder is there: whoever made it may have died before this.
+    Raises `OSError`.
+    """
+    folder = os.path.realpath(folder)
+    while True:
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                return  # what may not be read was not made by us
+            raise
+        try:
+            if os.fstat(fd).st_uid != os.geteuid():
+                return
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno not in _MEANINGLESS:
+                raise
+        finally:
+            os.close(fd)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
