@@ -198,6 +198,20 @@ def test_too_long_in_one_turn_and_again_in_a_later_one_is_shrunk_each_time() -> 
     assert [told.ok for told in of(notices, n.Summarised)] == [True, True]
 
 
+def test_a_window_much_smaller_than_was_thought_is_met_by_one_shrinking() -> None:
+    """TOO_LONG says 8192 tokens, and nothing was known of the model."""
+    world = World(TOO_LONG, text("S"), text("fine"))
+    world.talk.messages = tuple(
+        message
+        for at in range(40)
+        for message in (UserMessage(f"prompt {at} " * 200), AssistantMessage(content=f"answer {at} " * 200))
+    )
+    assert end_of(world.run()).outcome == "completed"
+    sizes = [len(json.dumps(body, separators=(",", ":"))) for body in world.transport.bodies]
+    assert sizes[0] > 100_000
+    assert max(sizes[1:]) <= 8192 * 0.8 * 3
+
+
 def test_a_summary_that_is_itself_too_long_for_the_provider_is_one_failed_attempt() -> None:
     world = World(TOO_LONG, TOO_LONG)
     world.talk.messages = tuple(

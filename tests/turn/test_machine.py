@@ -741,6 +741,19 @@ def test_a_request_too_long_for_the_provider_is_shrunk_once_in_a_turn() -> None:
     assert world.drive().outcome == "limit:context"
 
 
+def test_the_window_that_the_provider_tells_counts_from_there_on() -> None:
+    def too_long(c):
+        words = "This model's maximum context length is 1000 tokens"
+        return f.ModelFailed(at=0, turn=c.turn, kind="status", message=words, code="context_overflow")
+
+    world = started()
+    world.answer(f.Prepare, lambda c: f.Prepared(at=0, turn=c.turn, context_bytes=90_000))
+    assert world.answer(f.CallModel, too_long) == [f.Summarise(2400)]
+    world.answer(f.Summarise, lambda c: f.Summarised(at=0, ok=True, context_bytes=2000))
+    world.answer(f.CallModel, lambda c: f.Replied(at=0, turn=c.turn, reply=Reply(text="…", stop_reason="pause")))
+    assert world.answer(f.Prepare, lambda c: f.Prepared(at=0, turn=2, context_bytes=2401)) == [f.Summarise(2400)]
+
+
 def test_a_shrinking_that_misses_its_mark_is_no_second_attempt() -> None:
     world = started()
     world.answer(f.Prepare, lambda c: f.Prepared(at=0, turn=c.turn, context_bytes=1000))

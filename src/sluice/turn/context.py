@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sluice.limits import KIB, Limits
 from sluice.values.messages import Usage
 
@@ -12,6 +14,14 @@ UNKNOWN_WINDOW_BYTES = 200 * KIB  # bytes, where neither the user nor the model'
 BYTES_PER_TOKEN = 3.0  # until a provider has counted: code and English have more, so this shrinks early
 CONTEXT_OVERFLOW = "context_overflow"  # the code of an error by which a provider says that the request is too long
 OVERFLOW_SHARE = 0.75  # of a request that was too long, what may be left of it
+_SMALLEST_WINDOW = 512  # tokens; a smaller number in an error is no window
+# Where providers say, in an error about a request that is too long, how long one may be.
+_TOLD_WINDOW = (
+    re.compile(r"maximum context length (?:is|of) (\d[\d,]*)", re.IGNORECASE),
+    re.compile(r"> (\d[\d,]*) maximum", re.IGNORECASE),
+    re.compile(r"maximum number of tokens allowed \((\d[\d,]*)\)", re.IGNORECASE),
+    re.compile(r"context (?:size|window|limit) (?:of |is )?\(?(\d[\d,]*)", re.IGNORECASE),
+)
 _RATIO_BOUNDS = (1.0, 8.0)  # a provider that counts oddly must not switch the rule off
 
 
@@ -21,6 +31,15 @@ def bytes_per_token(context_bytes: int, usage: Usage | None) -> float | None:
         return None
     low, high = _RATIO_BOUNDS
     return min(max(context_bytes / usage.input_tokens, low), high)
+
+
+def told_window(message: str) -> int | None:
+    """The tokens that a model can read, as an error about a request that was too long says; `None` if it does not."""
+    for pattern in _TOLD_WINDOW:
+        found = pattern.search(message)
+        if found is not None and len(found[1]) < 16 and (tokens := int(found[1].replace(",", ""))) >= _SMALLEST_WINDOW:
+            return tokens
+    return None
 
 
 def byte_cap(limits: Limits, window_tokens: int | None, ratio: float | None = None) -> int:

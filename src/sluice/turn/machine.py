@@ -13,7 +13,7 @@ from sluice.limits import Limits
 from sluice.turn import answers, outcomes
 from sluice.turn.budget import Budget
 from sluice.turn.calls import Calls, Slot
-from sluice.turn.context import CONTEXT_OVERFLOW, OVERFLOW_SHARE, byte_cap, bytes_per_token
+from sluice.turn.context import CONTEXT_OVERFLOW, OVERFLOW_SHARE, byte_cap, bytes_per_token, told_window
 from sluice.turn.facts import (
     Asked,
     CallFact,
@@ -315,6 +315,9 @@ class Machine:
         spent = self._budget.spent_out()
         if spent:
             return self._close(spent)
+        told = told_window(fact.message)
+        if told is not None:
+            self.window_tokens = told if self.window_tokens is None else min(told, self.window_tokens)
         cap = byte_cap(self.limits, self.window_tokens, self._ratio)
         return self._summarise(min(cap, int(self._request_bytes * OVERFLOW_SHARE)))
 
