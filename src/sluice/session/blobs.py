@@ -24,6 +24,8 @@ from collections.abc import Callable, Container
 
 import msgspec
 
+from sluice.session.durable import sync_upwards
+
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
 INDEX = "changes.jsonl"
 KEPT_DAYS = 30  # that a pre-image stays at least, whoever refers to it: a store elsewhere may, or a run that goes on
@@ -65,12 +67,14 @@ class BlobJournal:
         self._max_bytes = max_bytes
         self._now = now
         self._held: int | None = None  # bytes in the blobs, counted at the first change
+        self._settled = False  # whether the names of the folders are known to be on disk
 
     def keep(self, path: str, content: bytes | None, mode: int | None) -> str | None:
         """See `Journal.keep`; the handle is the `id` of the line in the index. Raises `OSError`."""
         digest = None if content is None else hashlib.sha256(content).hexdigest()
         with contextlib.ExitStack() as opened:
             state = self._opened(opened)
+            self._settle(state)
             if content is not None and digest is not None:
                 blobs = _child(state, "blobs", opened)
                 fcntl.flock(blobs, fcntl.LOCK_SH)  # until it is closed: nothing is pruned meanwhile
@@ -91,11 +95,23 @@ class BlobJournal:
         opened.callback(os.close, state)
         return state
 
+    def _settle(self, state: int) -> None:
+        """Puts the folders' names on disk at the first change: whoever made them may have died before that."""
+        if self._settled:
+            return
+        try:
+            os.stat(INDEX, dir_fd=state, follow_symlinks=False)
+            os.fsync(state)
+        except FileNotFoundError:
+            sync_upwards(self.folder)
+        self._settled = True
+
     def _keep_blob(self, blobs: int, digest: str, content: bytes) -> None:
         if self._held is None:
             self._held = _held_bytes(blobs)
         if _is_whole(blobs, digest, len(content)):
             os.utime(digest, dir_fd=blobs, follow_symlinks=False)  # it is wanted anew
+            os.fsync(blobs)  # whoever kept it may not have come to that
             return
         size = len(content) + _BLOCK
         if self._held + size > self._max_bytes:
@@ -205,11 +221,11 @@ def _append(state: int, line: bytes) -> None:
             os.fchmod(fd, 0o600)
         if status.st_size and os.pread(fd, 1, status.st_size - 1) != b"\n":
             line = b"\n" + line
+        if not status.st_size:
+            os.fsync(state)  # its name first: who finds a line relies on that
         if os.write(fd, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         getattr(os, "fdatasync", os.fsync)(fd)
-        if not status.st_size:
-            os.fsync(state)
     finally:
         os.close(fd)
 
