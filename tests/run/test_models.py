@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sluice.errors import ConfigurationError
 from sluice.run.config import Loaded, Settings, load, require_key
-from sluice.run.models import BUILT_IN, Provider, providers_from, route, same_address
+from sluice.run.models import BUILT_IN, Provider, misspelt, providers_from, route, same_address
 from sluice.run.wiring import dry_run, find_dialect, find_inline, open_agent
 from sluice.session.memory import MemoryStore
 from sluice.values.messages import AssistantMessage
@@ -272,3 +273,54 @@ def test_a_fixture_is_played_in_chat_whatever_the_model(tmp_path: Path) -> None:
     message = asyncio.run(stored())
     assert (message.content, message.dialect, message.provider) == ("hi", "openai_chat", "mock")
     assert message.model
+
+
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [
+        ("antropic:claude-sonnet-4-5", "anthropic"),
+        ("Anthropc:c", "anthropic"),
+        ("antrhopic:c", "anthropic"),
+        ("open-ai:gpt-5", "openai"),
+        ("opnai:gpt-5", "openai"),
+        ("openia:gpt-5", "openai"),
+        ("openai_chat:gpt-5", "openai-chat"),
+        ("gemnii:g", "gemini"),
+        ("olama:qwen3:4b", "ollama"),
+        ("roter:m", "router"),
+        ("claude-prxy:m", "claude-proxy"),
+    ],
+)
+def test_a_providers_name_with_a_slip_of_the_pen_is_told_before_anything_is_sent(
+    model: str, meant: str, tmp_path: Path
+) -> None:
+    settings = loaded(tmp_path, KEYS, file=OWN, model=model).settings
+    with pytest.raises(
+        ConfigurationError, match=rf"^unknown provider '{model.split(':')[0]}' \(did you mean {meant}\?\)$"
+    ):
+        require_key(settings)
+
+
+BARE = [
+    *("ft:gpt-4o:org::id", "qwen3:4b", "llama3.1:8b-instruct", "llama3:8b", "llama:7b", "codellama:7b", "gemma:2b"),
+    *("gemma3n:e4b", "openchat/openchat:7b", "olmo2:7b", "aya:8b", "orca:7b", "goliath:120b", "granite4:3b"),
+    *("openhermes:7b", "openai", "antropic", "antropic:", "anthropic/claude:beta", "hf.co/a/b:Q4", "gpt-4o"),
+]
+
+
+@pytest.mark.parametrize("model", [*BARE, "ollama:m", "ANTHROPIC: c"])
+def test_names_of_models_with_a_colon_are_no_slips(model: str) -> None:
+    assert misspelt(model) is None
+
+
+@pytest.mark.parametrize("model", [*BARE, "openchat:7b", "mixtral:8x7b"])
+def test_where_an_address_is_given_only_what_is_almost_the_same_is_a_slip(model: str) -> None:
+    own = (Provider(name="mistral", base_url="https://m.example/v1"),)
+    assert misspelt(model, own, addressed=True) is None
+    assert misspelt("antropic:c", own, addressed=True) == ("antropic", "anthropic")
+
+
+def test_a_slip_stops_nothing_where_nothing_is_sent(tmp_path: Path) -> None:
+    replayed = loaded(tmp_path, {}, model="antropic:c").settings
+    require_key(msgspec.structs.replace(replayed, replay="recording"))
+    require_key(msgspec.structs.replace(replayed, mode="mock", mock_fixture="f"))

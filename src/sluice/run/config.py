@@ -21,7 +21,7 @@ from sluice.limits import DEFAULT_LIMITS
 from sluice.policy.rules import Rules, rules_from
 from sluice.run.config_file import ConfigFile, normal_key, read_config_file
 from sluice.run.config_keys import Key, keys
-from sluice.run.models import Provider, Route, is_loopback, providers_from, route, without_password
+from sluice.run.models import Provider, Route, is_loopback, misspelt, providers_from, route, without_password
 from sluice.run.settings import Loaded as Loaded
 from sluice.run.settings import Settings as Settings
 from sluice.session.wish import Wish as Wish
@@ -115,8 +115,20 @@ def open_workspace(settings: Settings, cwd: Path) -> Settings:
     return settings
 
 
+def require_provider(settings: Settings) -> None:
+    """Raises `ConfigurationError` for a model string that names a provider with a slip of the pen: it would count as a bare
+    name, and be asked for somewhere else."""
+    if settings.mode == "mock" or settings.replay is not None:
+        return
+    addressed = settings.base_url is not None or settings.dialect is not None
+    if (found := misspelt(settings.model, settings.providers, addressed=addressed)) is not None:
+        raise ConfigurationError(f"unknown provider {_short(found[0])} (did you mean {found[1]}?)")
+
+
 def require_key(settings: Settings) -> None:
-    """Raises `ConfigurationError` if this run would send requests that need an API key, and there is none."""
+    """Raises `ConfigurationError` if this run would send requests to nobody that is known, or requests that need an API
+    key, and there is none."""
+    require_provider(settings)
     offline = settings.mode == "mock" or settings.replay is not None
     way = settings.route()
     ways = (*(getattr(settings, name) for name in KEY_SOURCES), way.key_file, way.key_command)

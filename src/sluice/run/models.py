@@ -6,6 +6,7 @@ URL. The user's own config can add providers (`[providers.NAME]`); a project's f
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 import shlex
@@ -130,6 +131,31 @@ def route(
         key_file=keeper.key_file if keeper else None,
         key_command=keeper.key_command if keeper else (),
     )
+
+
+_ALIKE = 0.8  # of two names, by difflib's ratio: one or two letters of a provider's name are wrong
+_ALMOST_THE_SAME = 0.88  # where an address was given, which may well serve a model of such a name
+
+
+def misspelt(model: str, own: tuple[Provider, ...] = (), *, addressed: bool = False) -> tuple[str, str] | None:
+    """What stands before the colon, and the provider it was meant to name; `None` where it is no provider's name.
+
+    A name with other digits than the provider's is a model's (`llama3:8b` is not `ollama`), and so is one that begins with
+    another letter. `addressed`: the user said where requests go, so that a bare name is more likely.
+    """
+    written, colon, rest = model.partition(":")
+    name = written.strip().lower()
+    known = {*BUILT_IN, *(provider.name for provider in own)}
+    if not colon or not rest.strip() or name in known or "/" in name:
+        return None
+    like = [one for one in known if one[:1] == name[:1] and _digits(one) == _digits(name)]
+    cutoff = _ALMOST_THE_SAME if addressed else _ALIKE
+    meant = difflib.get_close_matches(name, sorted(like), n=1, cutoff=cutoff)
+    return (written.strip(), meant[0]) if meant else None
+
+
+def _digits(name: str) -> list[str]:
+    return re.findall(r"[0-9]", name)
 
 
 def same_address(one: str, other: str) -> bool:

@@ -83,11 +83,12 @@ def show_request(settings: Settings, prompt: str | UserMessage) -> int:
     """Shows the configuration and the request; sends nothing."""
     from pathlib import Path
 
-    from sluice.run.config import absolute_workspace
+    from sluice.run.config import absolute_workspace, require_provider
     from sluice.run.instructions import instructions_for
     from sluice.run.wiring import dry_run
 
     settings = absolute_workspace(settings, Path.cwd())
+    require_provider(settings)
     show_json(dry_run(settings, prompt, instructions_for(settings)))
     return 0
 
