@@ -201,3 +201,42 @@ def test_nothing_is_pruned_while_somebody_keeps_a_pre_image(tmp_path: Path) -> N
     finally:
         os.close(held)
     assert prune(str(tmp_path), set(), now=lambda: time.time() + 99 * 86_400) == (1, 1)
+
+
+def test_the_index_keeps_what_is_new_or_has_a_blob(tmp_path: Path) -> None:
+    past = time.time() - 31 * 86_400
+    old = BlobJournal(str(tmp_path), now=lambda: past)
+    for name, content in (("referred", b"r"), ("unwanted", b"u"), ("made", None)):
+        old.keep(name, content, 0o600)
+    for name in os.listdir(tmp_path / "blobs"):
+        os.utime(tmp_path / "blobs" / name, (past, past))
+    with open(tmp_path / "changes.jsonl", "ab") as index:
+        index.write(b"torn")
+    journal = BlobJournal(str(tmp_path))
+    journal.keep("new", None, None)
+    assert prune(str(tmp_path), {hashlib.sha256(b"r").hexdigest()}) == (1, 1)
+    assert [line["path"] for line in lines(tmp_path)] == ["referred", "new"]
+    assert stat.S_IMODE((tmp_path / "changes.jsonl").stat().st_mode) == 0o600
+    journal.keep("after", None, None)
+    inode = (tmp_path / "changes.jsonl").stat().st_ino
+    prune(str(tmp_path), {hashlib.sha256(b"r").hexdigest()})
+    assert (tmp_path / "changes.jsonl").stat().st_ino == inode  # nothing to do, so nothing is written anew
+    assert [line["path"] for line in lines(tmp_path)] == ["referred", "new", "after"]
+    assert not (tmp_path / ".changes.jsonl.new").exists()
+
+
+def test_an_index_that_is_exchanged_while_it_is_opened_loses_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = time.time() - 31 * 86_400
+    BlobJournal(str(tmp_path), now=lambda: past).keep("old", None, None)
+    lock = fcntl.flock
+
+    def meanwhile(fd: int, kind: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        prune(str(tmp_path), set())  # by another process, between the opening and the lock
+        lock(fd, kind)
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    BlobJournal(str(tmp_path)).keep("new", None, None)
+    assert [line["path"] for line in lines(tmp_path)] == ["new"]

@@ -42,6 +42,7 @@ Kind = Literal[
 Narrowing = Literal["never", "lower", "fewer", "more", "on", "deny"]
 
 SESSION_STORE_BYTES = 4 * 2**30  # of one project's sessions: years of work, and no surprise on a small disk
+KEPT_BYTES = 8 * 2**30  # of all that is kept: more than the largest store and all pre-images, less than a disk notices
 MAX_WHOLE = 2**53  # no count, size or seed beyond what JSON carries exactly
 
 _ZERO_IS_FINE = frozenset(
@@ -346,6 +347,8 @@ def keys() -> dict[str, Key]:
         Key(name="session_store", kind="path", optional=True),
         Key(name="session_days", kind="number", optional=True),
         Key(name="session_store_bytes", kind="bytes", default=SESSION_STORE_BYTES, optional=True),
+        Key(name="audit_days", kind="number", optional=True),
+        Key(name="kept_bytes", kind="bytes", default=KEPT_BYTES, optional=True),
     ]
     hints = typing.get_type_hints(Limits)
     for field in msgspec.structs.fields(Limits):

@@ -50,7 +50,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Sessions": {
         "session_store": "Store of sessions; :memory: keeps nothing. Usually one for each workspace, in the data folder.",
         "session_days": "Days after which sessions that were not used are removed.",
-        "session_store_bytes": "What one store may take of the disk.",
+        "session_store_bytes": "What one store may hold.",
+        "audit_days": "Days after which closed files of the audit log are removed.",
+        "kept_bytes": "What all sessions, pre-images and the audit log together may take of the disk.",
     },
     "Money and context, for models that are not known": {
         "window_tokens": "Tokens of the model's context window.",

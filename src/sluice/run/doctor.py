@@ -13,6 +13,9 @@ import msgspec
 
 from sluice.errors import SluiceError
 from sluice.limits import DEFAULT_LIMITS
+from sluice.run.keeping import kept_lines, kept_now
+from sluice.run.wiring import state_folder
+from sluice.session.kept import Kept
 from sluice.tools.allowed_hosts import Host
 from sluice.tools.bubblewrap import bounds_processes, find_bubblewrap
 from sluice.tools.keeper import landlock_version
@@ -42,13 +45,16 @@ class Protection(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """What commands run in here (`bubblewrap`, `landlock` or `none`), and the protections that gives.
 
-    The limits at its end are told by what the kernel is, all others by trying them.
+    The limits at its end are told by what the kernel is, all others by trying them. `kept` is what Sluice keeps on this
+    disk, and `kept_bytes` how much that may be (bytes), if that was looked at.
     """
 
     sandbox: Kind
     bubblewrap: str | None
     landlock: int
     protections: tuple[Protection, ...]
+    kept: Kept | None = None
+    kept_bytes: int | None = None
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -60,11 +66,18 @@ def lines(report: Report) -> Iterator[str]:
         yield f"  {mark:<9}  {one.name}" + (f"  ({one.note})" if one.note else "")
     if report.sandbox == "none":
         yield "No sandbox works here: commands are refused unless you give --allow-unsandboxed."
+    if report.kept is not None:
+        yield from kept_lines(report.kept, report.kept_bytes)
 
 
 def examine() -> Report:
     """As `examined`, with an event loop of its own."""
     return asyncio.run(examined())
+
+
+def with_kept(report: Report, kept_bytes: int | None) -> Report:
+    """The report with what is kept on this disk, which is found by looking at every file."""
+    return msgspec.structs.replace(report, kept=kept_now(state_folder()), kept_bytes=kept_bytes)
 
 
 async def examined() -> Report:

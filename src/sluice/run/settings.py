@@ -8,7 +8,7 @@ import msgspec
 
 from sluice.limits import DEFAULT_LIMITS, Limits
 from sluice.policy.rules import Rules
-from sluice.run.config_keys import SESSION_STORE_BYTES, keys
+from sluice.run.config_keys import KEPT_BYTES, SESSION_STORE_BYTES, keys
 from sluice.run.models import Provider, Route, route, without_password
 from sluice.session.wish import Wish
 from sluice.values.requests import ModelOptions
@@ -70,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_store: str | None = None
     session_days: float | None = None
     session_store_bytes: int | None = SESSION_STORE_BYTES
+    audit_days: float | None = None
+    kept_bytes: int | None = KEPT_BYTES
     session: Wish = Wish()
     limits: Limits = DEFAULT_LIMITS
     config_file: str | None = None

@@ -18,6 +18,7 @@ from sluice.run.api_key import with_key
 from sluice.run.config import Settings
 from sluice.run.conversation import Talk
 from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
+from sluice.run.keeping import kept_within
 from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
@@ -82,6 +83,8 @@ async def open_agent(
             transport = make_transport(settings)
             stack.push_async_callback(transport.close)
         journal, seen = None, SeenFiles()
+        if store is None:
+            news = [*news, *await kept_within(settings, state_folder())]
         if store is None and (opening := await open_store(settings)) is not None:
             kept = opening.store
             stack.push_async_callback(kept.close)

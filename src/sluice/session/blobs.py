@@ -5,9 +5,9 @@ In the state folder, `blobs/` holds each pre-image once, under the SHA-256 of it
 and `bytes` (null where there was no file), `mode`. Both are on disk before `keep` returns, the blob first. Nothing is
 made before the first change.
 
-A line torn by a crash or a full disk stays; the next one begins on a line of its own. Over `max_bytes` in all, the
-message says which folder is full and what makes room, and changes are refused until then. `prune` takes away what no
-session refers to, and nothing that was kept lately: a run may be about to write down what it refers to.
+A line torn by a crash or a full disk stays until `prune`; the next one begins on a line of its own. Over `max_bytes` in
+all, the message says which folder is full and what makes room, and changes are refused until then. `prune` takes away
+what no session refers to, and nothing that was kept lately: a run may be about to write down what it refers to.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ INDEX = "changes.jsonl"
 KEPT_DAYS = 30  # that a pre-image stays at least, whoever refers to it: a store elsewhere may, or a run that goes on
 
 _BLOCK = 4096  # bytes that the smallest file takes on disk
+_LINE = 64 * 1024  # bytes of a line of the index: two paths, and no more
 _CHUNK = 1024 * 1024  # bytes read or written at a time
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _FLAGS
@@ -142,21 +143,25 @@ def prune(folder: str, referred: Container[str], *, now: Callable[[], float] = t
     """Removes the blobs below `folder` that are not `referred` to and were last kept more than `KEPT_DAYS` ago.
 
     Returns how many, and their bytes. Waits for nobody: while another process keeps a pre-image, nothing is done. What a
-    death left half-written goes after a day. Raises `OSError`.
+    death left half-written goes after a day, and from the index goes what is as old and has no blob. Raises `OSError`.
     """
+    removed, freed = _prune_blobs(folder, referred, now())
+    _prune_index(folder, now() - KEPT_DAYS * 86_400)
+    return removed, freed
+
+
+def _prune_blobs(folder: str, referred: Container[str], now: float) -> tuple[int, int]:
     removed = freed = 0
     try:
         blobs = os.open(os.path.join(folder, "blobs"), _FOLDER)
     except FileNotFoundError:
         return 0, 0
     try:
-        try:
-            fcntl.flock(blobs, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _alone(blobs):
             return 0, 0
         for name in os.listdir(blobs):
             status = os.stat(name, dir_fd=blobs, follow_symlinks=False)
-            days = (now() - status.st_mtime) / 86_400
+            days = (now - status.st_mtime) / 86_400
             unfinished = name.endswith(".tmp") and days > 1
             unwanted = len(name) == 64 and name not in referred and days > KEPT_DAYS
             if stat.S_ISREG(status.st_mode) and (unfinished or unwanted):
@@ -165,6 +170,57 @@ def prune(folder: str, referred: Container[str], *, now: Callable[[], float] = t
     finally:
         os.close(blobs)
     return removed, freed
+
+
+def _prune_index(folder: str, before: float) -> int:
+    """Takes lines from before this moment out of the index whose blob is gone or never was; returns how many.
+
+    The others stay in their order, in a new file that takes the old one's place.
+    """
+    try:
+        old = os.open(os.path.join(folder, INDEX), os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
+    except FileNotFoundError:
+        return 0
+    removed = 0
+    path, new = os.path.join(folder, INDEX), os.path.join(folder, f".{INDEX}.new")
+    with open(old, "rb") as lines:
+        if not _alone(old) or not os.path.samestat(os.fstat(old), os.stat(path, follow_symlinks=False)):
+            return 0
+        made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)  # ours, while the index is held
+        with open(made, "wb") as kept:
+            while line := lines.readline(_LINE):
+                wanted = _is_wanted(folder, line, before)
+                removed += not wanted
+                kept.write(line if wanted else b"")
+            kept.flush()
+            os.fsync(made)
+        if not removed:
+            os.unlink(new)
+            return 0
+        os.rename(new, path)
+        state = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(state)  # or a loss of power would bring the old one back, without the lines that come now
+        finally:
+            os.close(state)
+    return removed
+
+
+def _is_wanted(folder: str, line: bytes, before: float) -> bool:
+    try:
+        change = msgspec.json.decode(line, type=KeptChange)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False  # it was torn, and says nothing
+    blob = change.sha256 is not None and os.path.lexists(os.path.join(folder, "blobs", change.sha256))
+    return blob or change.at >= before
+
+
+def _alone(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _child(state: int, name: str, opened: contextlib.ExitStack) -> int:
@@ -211,12 +267,9 @@ def _is_whole(blobs: int, digest: str, size: int) -> bool:
 
 
 def _append(state: int, line: bytes) -> None:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _FLAGS
-    fd = os.open(INDEX, flags, 0o600, dir_fd=state)
+    fd = _index(state)
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, f"{INDEX} is no regular file")
         if status.st_mode & 0o077:
             os.fchmod(fd, 0o600)
         if status.st_size and os.pread(fd, 1, status.st_size - 1) != b"\n":
@@ -234,3 +287,20 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view[:_CHUNK]) :]
+
+
+def _index(state: int) -> int:
+    """The index, open and held so that nobody puts another file in its place. Made if it is not there."""
+    while True:
+        fd = os.open(INDEX, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _FLAGS, 0o600, dir_fd=state)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, f"{INDEX} is no regular file")
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(INDEX, dir_fd=state, follow_symlinks=False)):
+                    return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)

@@ -133,6 +133,7 @@ def rm(
 
     Pre-images that no session refers to any more go too, once they are 30 days old.
     """
+    from sluice.run.keeping import given_back, in_words
     from sluice.run.sessions import pruned, removed
     from sluice.run.wiring import state_folder
 
@@ -144,6 +145,8 @@ def rm(
     count, size = pruned(settings, state_folder())
     if count:
         click.echo(f"removed {count} old pre-images that no session refers to ({size:,} bytes)")
+    if freed := given_back(settings, everywhere):
+        click.echo(f"the disk has {in_words(freed)} of sessions back")
     return 0
 
 

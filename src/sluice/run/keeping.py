@@ -1,0 +1,142 @@
+"""The one bound over all that Sluice keeps on this disk: sessions of every project, pre-images, the audit log.
+
+It is looked at when a session is opened: every file, in a thread, and for an hour nobody looks again while a tenth of the
+bound is free. Over the bound, what the user has allowed to go goes first (`session_days`, and pre-images that no session
+needs); if that is not enough, no session is opened until there is room. One that is open goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from sluice.errors import AuditError, ConfigurationError, StoreError
+from sluice.run.sessions import IN_MEMORY, STORE, data_folder, pruned, removed, stores
+from sluice.run.settings import Settings
+from sluice.run.shielding import in_thread
+from sluice.session.audit import AuditLog
+from sluice.session.audit_files import closed_files
+from sluice.session.kept import Kept, measured, note, noted
+
+NOTED_SECONDS = 3600.0  # that figures are believed; what is written meanwhile is bounded by other bounds
+WARNED_PART = 0.9  # of the bound: from here on every opening looks for itself, and says so
+
+_AUDIT = "audit.jsonl"
+_KINDS = {
+    "sessions": "sessions",
+    "preimages": "pre-images",
+    "audit": "audit log",
+    "damaged": "damaged stores kept aside",
+}
+_ROOM = {
+    "sessions": "`sluice sessions rm --all --older-than 30` makes room",
+    "preimages": "`sluice sessions rm --all --older-than 30` makes room",
+    "audit": "`sluice audit prune --older-than 30` makes room",
+    "damaged": "remove the damaged stores that were kept aside (sessions.db.damaged-…)",
+    "other": "look for what does not belong there",
+}
+
+
+async def kept_within(settings: Settings, state: Path, *, now: Callable[[], float] = time.time) -> list[str]:
+    """Sees to it that a session may be opened; returns what a person should read.
+
+    Nothing is looked at where no session is kept. Raises `ConfigurationError` if too much is kept.
+    """
+    if settings.session_store == IN_MEMORY:
+        return []
+    return await in_thread(lambda: _within(settings, state, now))
+
+
+def kept_now(state: Path) -> Kept:
+    """What is kept, found by looking at every file."""
+    return measured(data_folder(), state)
+
+
+def kept_lines(kept: Kept, bound: int | None) -> Iterator[str]:
+    """What is kept, for `sluice doctor`, line by line."""
+    yield f"kept on this disk: {in_words(kept.total)}" + (f" (at most {in_words(bound)}: kept_bytes)" if bound else "")
+    for kind, words in {**_KINDS, "other": "other"}.items():
+        if size := getattr(kept, kind):
+            yield f"  {in_words(size):>9}  {words}" + (f" (stores: {kept.stores})" if kind == "sessions" else "")
+    if kept.largest is not None:
+        yield f"  the largest: {kept.largest[0]} ({in_words(kept.largest[1])})"
+
+
+def given_back(settings: Settings, everywhere: bool) -> int:
+    """Makes stores smaller from which much was removed; returns the bytes that the disk has back. Raises `StoreError`."""
+    from sluice.session.vacuum import give_back  # loads SQLite
+
+    return sum(give_back(path) for path in stores(settings, everywhere))
+
+
+def in_words(size: int) -> str:
+    """A number of bytes to read, such as `1.5 GiB`."""
+    for unit, least in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= least:
+            return f"{size / least:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def _within(settings: Settings, state: Path, now: Callable[[], float]) -> list[str]:
+    news = _old_audit_files(settings, state, now())
+    bound = settings.kept_bytes
+    if bound is None:
+        return news
+    kept = noted(state, now(), NOTED_SECONDS)
+    if kept is None or kept.total > bound * WARNED_PART:
+        kept = kept_now(state)
+        if kept.total > bound:
+            news += _made_room(settings, state)
+            kept = kept_now(state)
+        note(state, kept, now())
+    if kept.total > bound:
+        raise ConfigurationError(_words(kept, f"more than kept_bytes allows ({in_words(bound)})"))
+    if kept.total > bound * WARNED_PART:
+        news.append(_words(kept, f"of the {in_words(bound)} that kept_bytes allows"))
+    return news
+
+
+def _words(kept: Kept, bound: str) -> str:
+    kinds = sorted(((getattr(kept, kind), kind) for kind in _ROOM), reverse=True)
+    most = ", ".join(f"{_KINDS.get(kind, 'other')} {in_words(size)}" for size, kind in kinds[:3] if size)
+    largest = f"; the largest: {kept.largest[0]} ({in_words(kept.largest[1])})" if kept.largest is not None else ""
+    return (
+        f"Sluice keeps {in_words(kept.total)}, {bound}: {most}{largest}; {_ROOM[kinds[0][1]]}, or set kept_bytes higher"
+    )
+
+
+def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
+    """Removes closed files of the audit log that are older than the user wants them."""
+    path = str(state / _AUDIT)
+    if settings.audit_days is None or not closed_files(path):
+        return []
+    log = AuditLog(path)
+    try:
+        count, _bytes = log.remove_closed(now - settings.audit_days * 86_400)
+    except AuditError as error:
+        return [str(error)]
+    finally:
+        log.close()
+    if not count:
+        return []
+    return [f"{count} files of the audit log older than {settings.audit_days:g} days were removed (audit_days)"]
+
+
+def _made_room(settings: Settings, state: Path) -> list[str]:
+    """Does what the user has allowed already. A store that cannot be read, or is in use, stays as it is."""
+    gone = 0
+    for path in sorted((data_folder() / "projects").glob(f"*/{STORE}")):
+        one = msgspec.structs.replace(settings, session_store=str(path))
+        with contextlib.suppress(StoreError):
+            if settings.session_days is not None:
+                gone += len(removed(one, (), True, settings.session_days))
+            given_back(one, True)
+    with contextlib.suppress(StoreError):
+        pruned(settings, state)
+    return (
+        [f"{gone} sessions unused for {settings.session_days or 0:g} days were removed (session_days)"] if gone else []
+    )
