@@ -224,21 +224,42 @@ def test_waits_warnings_errors_and_shrinking_are_said() -> None:
     _out, err = shown(
         Waiting(turn=1, attempt=1, seconds=1.5, reason="HTTP 429"),
         Warned(message="careful"),
-        Failed(kind="incomplete", message="the stream ended early"),
+        Failed(kind="status", message="HTTP 400: too long"),
         Summarised(before=2000, after=10),
+        Summarised(before=10, after=10, ok=False, message="the model's summary was empty"),
         Steered(turn=2, text="look at b\x1b first", message_id="s@4"),
+        Failed(kind="incomplete", message="the stream ended early"),
         CallWithdrawn(turn=1, arrival=0, position=0, tool="edit", reason="the reply was cut"),
         finished(outcome="incomplete", exit_code=1, message="the stream ended early"),
     )
     assert err.splitlines() == [
         "… HTTP 429; trying again in 1.5 s (attempt 1 failed)",
         "warning: careful",
-        "error: the stream ended early",
+        "· HTTP 400: too long; going on",
         "· context shrunk from 2,000 to 10 bytes",
+        "· the context of 10 bytes could not be shrunk (the model's summary was empty)",
         "» look at b␛ first",
         "· edit will not run: the reply was cut",
+        "error: the stream ended early",
         "✗ incomplete · 1 turn · 0 calls · 1,200 tokens in, 5 out · 0.0 s",  # the error is not said twice
     ]
+
+
+def test_a_reply_that_broke_off_twice_is_one_error() -> None:
+    _out, err = shown(
+        TurnStarted(run="r", turn=1),
+        Failed(kind="incomplete", message="the reply broke off"),
+        TurnStarted(run="r", turn=2),
+        Failed(kind="incomplete", message="the reply broke off"),
+        finished(outcome="incomplete", exit_code=1, message="the reply broke off"),
+    )
+    assert err.splitlines()[:2] == ["· the reply broke off; going on", "error: the reply broke off"]
+    assert err.count("error") == 1
+
+
+def test_an_error_is_said_also_where_no_end_follows() -> None:
+    _out, err = shown(Failed(kind="incomplete", message="the reply broke off"))
+    assert err == "error: the reply broke off\n"
 
 
 def test_the_end_says_what_went_wrong_what_it_cost_and_what_is_not_saved() -> None:

@@ -61,7 +61,9 @@ class TextFace:
         self._subjects: dict[tuple[int, int], str] = {}
         self._turn_said = False  # this turn showed text or a call
         self._turn_text = False  # this turn's first text has been seen
-        self._last_error = ""
+        self._failed: Failed | None = (
+            None  # what went wrong last, until it is known whether the run goes on all the same
+        )
 
     def show(self, notice: Notice) -> None:
         """Shows one notice, at once."""
@@ -77,6 +79,7 @@ class TextFace:
             case RunStarted():
                 self._run_started(notice)
             case TurnStarted():
+                self._goes_on()
                 if not notice.continues:
                     self._end_out_line()  # the reply before it may have broken inside a line
                 self._turn_said = False
@@ -95,9 +98,10 @@ class TextFace:
             case Warned():
                 self._line("", f"warning: {one_line(notice.message, 500)}")
             case Failed():
-                self._last_error = notice.message
-                self._line(_COLOURS["-"], f"error: {one_line(notice.message, 500)}")
+                self._goes_on()
+                self._failed = notice
             case Summarised():
+                self._goes_on()
                 self._summarised(notice)
             case Steered():
                 self._line("", f"» {one_line(notice.text, 500)}")
@@ -110,6 +114,7 @@ class TextFace:
 
     def close(self) -> None:
         """Ends the lines that are open. Calling it twice is fine."""
+        self._say_failed()
         self._end_out_line()
         self._end_err_line()
 
@@ -212,9 +217,24 @@ class TextFace:
         if not self._turn_said and notice.stop_reason is not None:
             self._line("", "note: the model returned nothing: no text and no call")
 
+    def _goes_on(self) -> None:
+        """What went wrong did not end the run: it is no error, and what ends the run is said once."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            self._line(_DIM, f"· {one_line(failed.message, 500)}; going on")
+
+    def _say_failed(self) -> str:
+        """Says what went wrong last, if it was not said; returns its words."""
+        failed, self._failed = self._failed, None
+        if failed is None:
+            return ""
+        self._line(_COLOURS["-"], f"error: {one_line(failed.message, 500)}")
+        return failed.message
+
     def _run_finished(self, notice: RunFinished) -> None:
         self._end_out_line()
-        if notice.message and notice.outcome != "completed" and notice.message != self._last_error:
+        said = self._say_failed()
+        if notice.message and notice.outcome != "completed" and notice.message != said:
             self._line(_COLOURS["-"], f"{one_line(notice.outcome, 40)}: {one_line(notice.message, 500)}")
         if not notice.saved:
             self._line(_COLOURS["-"], f"error: not saved: {one_line(notice.unsaved or 'the end of this run', 500)}")
