@@ -67,10 +67,12 @@ class Face:
             if isinstance(event, PromptBegan):
                 assert going is event.steering, "a prompt begins where none runs; steering only within a run"
                 going = True
+            elif isinstance(event, n.RunStarted):
+                going = True  # without a prompt: it takes up what waits for the person
             elif isinstance(event, n.RunFinished):
                 assert going, "one end for each beginning"
                 going = False
-            elif isinstance(event, n.TurnStarted | n.CallStarted | n.TextNotice | n.RunStarted):
+            elif isinstance(event, n.TurnStarted | n.CallStarted | n.TextNotice):
                 assert going
         assert not going, "a run has no end"
 

@@ -18,7 +18,7 @@ from run_world import FakeTransport, Gate, text
 
 from sluice.errors import ConfigurationError, StoreError
 from sluice.run.config import Settings
-from sluice.run.interaction import SessionOpened
+from sluice.run.interaction import ApprovalWanted, PromptBegan, SessionOpened
 from sluice.run.interactive import open_interaction
 from sluice.session.wish import Wish
 from sluice.testing.scripted_model import asks
@@ -417,13 +417,17 @@ def test_a_kill_leaves_a_session_to_go_on_with(tmp_path: Path) -> None:
         process.communicate(timeout=20)
 
     async def work() -> None:
-        async with open_face(tmp_path, "yes") as face:
+        async with open_face(tmp_path, "yes", "and yes") as face:
             (row,) = face.interaction.sessions()
             assert (row.session, row.title, row.held) == (session, "first", False)
             await face.interaction.open_session(session)
             opened = await face.until(SessionOpened)
             assert said(opened)[:3] == ["first", "half of it", "second"]
-            await face.idle()
-            assert (await face.said("go on")).text == "yes"
+            wanted = await face.until(ApprovalWanted)
+            assert "touch x" in wanted.text
+            assert not face.of(PromptBegan)
+            assert face.interaction.answer(wanted.number, "deny", "not now")
+            assert (await face.until(n.RunFinished)).text == "yes"
+            assert (await face.said("go on")).text == "and yes"
 
     run(work)

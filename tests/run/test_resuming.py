@@ -19,8 +19,6 @@ from sluice.run.recalling import recalled
 from sluice.run.result_text import result_text
 from sluice.run.sessions import open_store
 from sluice.run.wiring import open_agent
-from sluice.session import catalog
-from sluice.session.disk import reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
 from sluice.turn.notes import LOOP_NOTE
@@ -194,72 +192,6 @@ def test_a_failure_of_a_run_that_ended_is_not_held_against_the_next_prompt(tmp_p
     world = _ids(World(calls(("nothing", "{}")), text("no"), calls(("nothing", "{}")), text("still no")), "a")
     first, second = asyncio.run(_process(path, world, "go", "again"))
     assert [end_of(first).outcome, end_of(second).outcome] == ["completed", "completed"]
-
-
-# -- a question that nobody answered
-
-
-class Person:
-    """Answers with `yes`; or never, and says when it was asked."""
-
-    def __init__(self, yes: bool | None) -> None:
-        self.yes = yes
-        self.asked: list[str] = []
-        self.reached = asyncio.Event()
-
-    async def ask(self, spec: Any, arguments: str, reason: str) -> tuple[bool, str]:
-        self.asked.append(arguments)
-        self.reached.set()
-        if self.yes is None:
-            await asyncio.Event().wait()
-        return bool(self.yes), ""
-
-
-async def _killed_while_asked(path: Path) -> None:
-    world = _ids(World(calls("change"), allow=False, ask=True, approver=Person(None)), "a")
-    opening = await open_session(path, "/p", Wish(how="new"), new_id=lambda: "ses_1", words=result_text)
-    store: Any = opening.store
-    world.parts = _with(world, store=store)
-    world.talk = Talk("be good", store)
-    agent = world.agent()
-
-    async def go() -> None:
-        async for _notice in agent.run("go"):
-            pass
-
-    running = asyncio.create_task(go())
-    await world.parts.approver.reached.wait()  # type: ignore[union-attr]
-    await store.close()
-    await agent.close()
-    await running
-    assert world.tools.ran == []
-
-
-def _listed(path: Path) -> Any:
-    with reading(path) as connection:
-        return next(catalog.listed(connection, path))
-
-
-@pytest.mark.parametrize("yes", [True, False])
-def test_a_question_without_an_answer_is_pending_and_is_asked_again(yes: bool, tmp_path: Path) -> None:
-    path, person = tmp_path / "s.db", Person(yes)
-    asyncio.run(_killed_while_asked(path))
-    assert _listed(path).pending == ("change",)
-    world = _ids(World(calls("change"), text("ok"), allow=False, ask=True, approver=person), "b")
-    asyncio.run(_process(path, world, "go on"))
-    assert person.asked == ["{}"]
-    assert world.tools.ran == (["change"] if yes else [])
-    told = world.transport.bodies[0]["messages"][3]["content"]
-    assert "asked again" in told
-    assert _listed(path).pending == ()
-
-
-def test_where_nobody_can_be_asked_it_stays_undone(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    asyncio.run(_killed_while_asked(path))
-    world = _ids(World(text("I leave it."), allow=False), "b")
-    asyncio.run(_process(path, world, "go on"))
-    assert world.tools.ran == []
 
 
 # -- the same through what `sluice` opens

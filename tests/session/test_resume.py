@@ -16,7 +16,7 @@ from session_world import broken, opened, rows_of, run, store, tampered, words
 
 from sluice.errors import StoreError
 from sluice.session.opening import Opening, Wish
-from sluice.session.resume import NOT_STARTED, PENDING, UNKNOWN, recover
+from sluice.session.resume import NOT_ANSWERED, NOT_STARTED, UNKNOWN, recover
 from sluice.session.rows import paired
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
 from sluice.values.calls import CallKey
@@ -42,7 +42,7 @@ def test_a_started_call_is_unknown_an_ended_one_keeps_its_result_and_the_rest_di
             await s.call_started(allowed("r", position=0))
             await s.call_ended(allowed("r", position=0), well(content="what it printed"))
             await s.call_started(allowed("r", position=1))
-            await s.asked(CallKey("r", 1, 2), "look", "digest")
+            await s.asked(CallKey("r", 1, 2), "look", "of another call")
         assert {b.promise for b in broken(path)} == {"D4"}
         return await _reopened(path)
 
@@ -51,11 +51,11 @@ def test_a_started_call_is_unknown_an_ended_one_keeps_its_result_and_the_rest_di
     assert said == [
         ("a", "[ok] what it printed", True),
         ("b", UNKNOWN, False),
-        ("c", PENDING, False),
+        ("c", NOT_ANSWERED, False),
         ("d", NOT_STARTED, False),
     ]
     (found,) = opening.recovered
-    assert (found.unknown, found.pending, found.not_started) == (("look",), ("look",), ("look",))
+    assert (found.unknown, found.pending, found.not_started) == (("look",), (), ("look", "look"))
     assert "interrupted" in opening.news[0]
     assert rows_of(path, "SELECT outcome FROM run") == [("interrupted",)]
     assert rows_of(path, "SELECT status FROM call ORDER BY position") == [("ok",), ("unknown_outcome",)]

@@ -171,7 +171,7 @@ class World:
                 late = [
                     c
                     for c in self.out
-                    if not isinstance(c, f.Prepare) and getattr(c, "key", None) not in self.withdrawn
+                    if not isinstance(c, f.Prepare | f.KeepPrompt) and getattr(c, "key", None) not in self.withdrawn
                 ]
                 assert not late, f"{late} still out at {command}"
         match command:
@@ -222,7 +222,7 @@ def answers(command: f.Command, fact: f.Fact) -> bool:
     match command, fact:
         case f.Prepare(), f.Prepared() | f.HostStopped():
             return True
-        case f.KeepPrompt(), f.Asked() | f.HostStopped() | f.Cancelled():
+        case f.KeepPrompt(), f.Asked() | f.HostStopped():
             return True
         case f.Summarise(), f.Summarised():
             return True

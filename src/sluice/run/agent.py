@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Literal
 
-from sluice.run.commands import Carrier, never_began
+from sluice.run.commands import Carrier, never_began, nothing_waits
 from sluice.run.compacting import Compacting
 from sluice.run.conversation import Talk
 from sluice.run.execution import Execution, Rates
@@ -20,7 +20,7 @@ from sluice.run.steering import SteeringTicket
 from sluice.turn.machine import Machine
 from sluice.turn.past import Past
 from sluice.values import notices as n
-from sluice.values.messages import Conversation, UserMessage
+from sluice.values.messages import Conversation, ToolCall, UserMessage
 from sluice.wire.surrogates import storable
 
 
@@ -56,8 +56,16 @@ class Agent:
         """The conversation so far, as it is sent: what is stored, unless it was shrunk."""
         return self._talk.messages
 
-    async def run(self, prompt: str | UserMessage) -> AsyncGenerator[n.Notice, None]:
+    @property
+    def waiting(self) -> tuple[ToolCall, ...]:
+        """The calls that a broken-off run left open while a person was asked about one: the next run takes them up."""
+        return self._talk.open_calls() if self._now is None else ()
+
+    async def run(self, prompt: str | UserMessage | None) -> AsyncGenerator[n.Notice, None]:
         """Answers one prompt; yields notices in order, the last of them `RunFinished`, exactly once.
+
+        Calls that wait (`waiting`) are settled first, and the prompt is stored behind their results. Without a prompt they
+        are settled and the model goes on from there; where none waits, that ends at once and stores nothing.
 
         Never raises for what a user, a model, a tool or a server did: the outcome says it. Closing the iterator early, or
         being cancelled, stops the run: tools are ended and what happened is stored before this returns. An iterator that
@@ -66,6 +74,9 @@ class Agent:
         async with self._inbox.turn() as ticket:
             if ticket.cancelled is not None:
                 yield never_began(self._parts, ticket.cancelled)
+                return
+            if prompt is None and not self.waiting:
+                yield nothing_waits(self._parts)
                 return
             outlet, parts = Outlet(), self._parts
             self._serve(parts)
@@ -158,11 +169,11 @@ class Agent:
             raise cancelled
         driver.result()
 
-    async def _drive(self, carrier: Carrier, parts: Parts, prompt: str | UserMessage) -> None:
+    async def _drive(self, carrier: Carrier, parts: Parts, prompt: str | UserMessage | None) -> None:
         can_ask, window = parts.approver is not None, parts.window_tokens
         machine = Machine(carrier.run, parts.limits, can_ask=can_ask, window_tokens=window, past=self._past)
         try:
-            fact = await carrier.begin(prompt if isinstance(prompt, UserMessage) else UserMessage(storable(prompt)))
+            fact = await carrier.begin(UserMessage(storable(prompt)) if isinstance(prompt, str) else prompt)
             while True:
                 for command in machine.feed(fact):
                     await carrier.carry_out(command)

@@ -40,6 +40,7 @@ class Carrier:
         self._scope = RunScope(run, parts, talk, self._emit)
         self._calls = ToolCalls(self._scope, execution)
         self._model = ModelTurns(self._scope, self._calls.arrived)
+        self._prompt: UserMessage | None = None  # waits until what a run before left open is settled
         self._began = self._scope.now()
 
     async def _emit(self, notice: n.Notice) -> None:
@@ -51,14 +52,17 @@ class Carrier:
 
     # -- the way in and out
 
-    async def begin(self, prompt: UserMessage) -> f.Fact:
-        """Stores the prompt and says that the run begins; returns the first fact for the machine."""
+    async def begin(self, prompt: UserMessage | None) -> f.Fact:
+        """Stores the prompt and says that the run begins; returns the first fact for the machine.
+
+        Where calls wait that a run before left open, the prompt is stored once they are settled.
+        """
         parts, scope = self._parts, self._scope
         scope.meter.work_for()
         try:
             specs = parts.executor.specs()
             offered = {s.category for s in specs}
-            await self._talk.begin(self.run, prompt)
+            waiting = await self._talk.begin(self.run, prompt)
         except Exception as error:
             scope.unsaved.append(f"the prompt was not stored: {words_of(error)}")
             return f.HostStopped(at=scope.now(), outcome="failed", message=words_of(error))
@@ -75,7 +79,12 @@ class Carrier:
         )
         while parts.news:
             await self._emit(n.Warned(message=parts.news.pop(0)))
-        return f.Asked(at=scope.now())
+        if waiting is None:
+            return f.Asked(at=scope.now())
+        self._prompt = prompt
+        await self._calls.taken_up(waiting)
+        can_ask = (parts.approver or parts.ask_waiting) is not None
+        return f.Reopened(at=scope.now(), waiting=waiting, can_ask=can_ask, prompt=prompt is not None)
 
     async def next_fact(self, deadline: int | None) -> f.Fact:
         """The next fact, or a `Tick` once `deadline` (monotonic ns) has passed."""
@@ -107,6 +116,8 @@ class Carrier:
     async def _do(self, command: f.Command) -> None:
         scope, model, calls = self._scope, self._model, self._calls
         match command:
+            case f.KeepPrompt():
+                await self._keep_prompt()
             case f.Prepare():
                 scope.spawn(model.prepare(command), scope.host_failed)
             case f.Summarise():
@@ -138,6 +149,12 @@ class Carrier:
             case f.Finish():
                 await self._finished(command.outcome, command.message)
 
+    async def _keep_prompt(self) -> None:
+        if self._prompt is not None:
+            await self._scope.keep(self._prompt)
+            self._prompt = None
+        self._scope.tell(f.Asked(at=self._scope.now()))
+
     # -- the end
 
     async def settle(self) -> None:
@@ -162,8 +179,12 @@ class Carrier:
         """The last store and the last notice. The notice comes even if the store fails, and then says so (L9)."""
         scope, model = self._scope, self._model
         extra: dict[str, object] = {"session": self._parts.store.session} if self._parts.store.session else {}
-        if unsent := scope.steering.close():
-            extra["unsent"] = [plain_text(message) for message in unsent]
+        unsent = scope.steering.close()
+        if self._prompt is not None:
+            unsent = (self._prompt, *unsent)
+            message = f"{message}; the prompt was not sent" if message else "the prompt was not sent"
+        if unsent:
+            extra["unsent"] = [plain_text(one) for one in unsent]
         try:
             async with asyncio.timeout(_LAST_STORE_SECONDS):
                 for call in self._talk.open_calls():
@@ -196,11 +217,20 @@ class Carrier:
 
 def never_began(parts: Parts, reason: Literal["cancelled", "terminated"]) -> n.RunFinished:
     """The one notice of a prompt that was cancelled while it waited for its turn."""
+    return _without_a_run(parts, reason, "cancelled before it began; the prompt is no part of the session")
+
+
+def nothing_waits(parts: Parts) -> n.RunFinished:
+    """The one notice of a run without a prompt where nothing is to be taken up."""
+    return _without_a_run(parts, "completed", "nothing waits for an approval")
+
+
+def _without_a_run(parts: Parts, outcome: str, message: str) -> n.RunFinished:
     return n.RunFinished(
         run=parts.ids.new("run"),
-        outcome=reason,
-        exit_code=exit_code(reason),
-        message="cancelled before it began; the prompt is no part of the session",
+        outcome=outcome,
+        exit_code=exit_code(outcome),
+        message=message,
         text="",
         message_id="",
         turns=0,

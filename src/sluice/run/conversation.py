@@ -19,9 +19,11 @@ from sluice.values.messages import (
     UserMessage,
 )
 from sluice.values.ports import Store
+from sluice.values.waiting import Waiting
 from sluice.wire import parse_arguments
 
 _SUBJECT_CHARACTERS = 2000
+_WAITS = "[not_started] This call waits for the user's approval; nothing of it was done yet."
 
 
 class Talk:
@@ -43,10 +45,14 @@ class Talk:
         """Another model is asked from here on."""
         self._provider, self._system = provider, system
 
-    async def begin(self, run: str, prompt: UserMessage) -> None:
-        """Stores the prompt that a run answers."""
-        await self._store.started(run, prompt)
-        self.messages = (*self.messages, prompt)
+    async def begin(self, run: str, prompt: UserMessage | None) -> Waiting | None:
+        """Stores that a run begins, and the prompt that it answers; but where calls wait to be taken up only that it begins,
+        and returns them: the prompt is then to be added once they are settled."""
+        waiting = await self._store.waiting() if self.open_calls() else None
+        await self._store.started(run, None if waiting is not None else prompt)
+        if waiting is None and prompt is not None:
+            self.messages = (*self.messages, prompt)
+        return waiting
 
     async def add(self, run: str, message: Message) -> str:
         """Stores one message and makes it part of what is sent; returns its id. Raises what the store raises.
@@ -66,24 +72,21 @@ class Talk:
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last reply that have no result yet."""
-        results = 0
-        for message in reversed(self.messages):
-            if isinstance(message, ToolMessage):
-                results += 1
-            else:
-                return message.tool_calls[results:] if isinstance(message, AssistantMessage) else ()
-        return ()
+        return _open_calls(self.messages)
 
     def to_send(self, *, extra: bool = True, messages: Conversation | None = None) -> Conversation:
         """What goes into the next request, with or without what a hook added for this turn.
 
-        `messages` take the place of those of the conversation.
+        `messages` take the place of those of the conversation. A call that waits has a result in it that says so: none is
+        ever sent without one.
         """
+        messages = self.messages if messages is None else messages
         system = (SystemMessage(self._system),) if self._system else ()
         return (
             *system,
             *self.before,
-            *map(self._unsigned, self.messages if messages is None else messages),
+            *map(self._unsigned, messages),
+            *(ToolMessage(call.id, call.name, _WAITS, False) for call in _open_calls(messages)),
             *(self.extra if extra else ()),
         )
 
@@ -106,3 +109,13 @@ class Talk:
         except ArgumentsError:
             return None
         return value[:_SUBJECT_CHARACTERS] if isinstance(value, str) else None
+
+
+def _open_calls(messages: Conversation) -> tuple[ToolCall, ...]:
+    results = 0
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results += 1
+        else:
+            return message.tool_calls[results:] if isinstance(message, AssistantMessage) else ()
+    return ()

@@ -88,6 +88,7 @@ class _Live:
             self._stream.tell, escaped, folder=settings.workspace, where=self, audit=self._audit
         )
         self._session_now: OpenSession | None = None
+        self._asked_in: OpenSession | None = None  # whose waiting calls have been asked about
         self._sandbox = "none"
         self._trust: FolderTrust | None = None
         self._note = ""  # for the model, before the next prompt
@@ -202,33 +203,49 @@ class _Live:
 
     async def _drive(self) -> None:
         while True:
-            while not self._closed and (self._changes.going or not self._prompts.any()):
+            while not self._closed and (self._changes.going or not (self._prompts.any() or self._calls_wait())):
                 self._wake.clear()
                 await self._wake.wait()
             if self._closed:
                 return
             self._running = True
             problem = await self._model_problem()
-            prompt = None if self._closed else self._prompts.next()
-            if prompt is not None:
+            waited = self._calls_wait()
+            self._asked_in = self._session_now
+            prompt = None if self._closed or waited else self._prompts.next()
+            if prompt is not None or (waited and not self._closed):
                 await self._run(prompt, problem)
             self._running = False
             if self._prompts.run_ended():
                 self._queue_changed()
             self._tell_situation()
 
-    async def _run(self, prompt: Queued, problem: str | None) -> None:
-        """Sends one prompt. Between `PromptBegan` and the run nothing is waited for, so a cancel always finds one."""
-        self._stream.tell(PromptBegan(number=prompt.number, text=prompt.text))
-        self._queue_changed()
+    def _calls_wait(self) -> bool:
+        """Whether calls of the session wait for the person, who is asked at once, and once: with the next prompt, then.
+
+        What the files of the folder say comes first, if the person is still to decide about that.
+        """
+        session = self._session_now
+        if self._closed or session is None or session is self._asked_in or self.unknown_files():
+            return False
+        return bool(session.agent.waiting)
+
+    async def _run(self, prompt: Queued | None, problem: str | None) -> None:
+        """Sends one prompt; without one takes up what waits. Between `PromptBegan` and the run nothing is waited for, so a
+        cancel always finds one."""
+        if prompt is not None:
+            self._stream.tell(PromptBegan(number=prompt.number, text=prompt.text))
+            self._queue_changed()
         self._session.spending.run_began()
         self._tell_situation()
         if problem is not None:
             self._stream.tell(n.Warned(message=problem))
         ended = False
         try:
-            note, self._note = self._note, ""
-            async with aclosing(self._session.agent.run(note + prompt.text)) as notices:
+            text = None
+            if prompt is not None:
+                text, self._note = self._note + prompt.text, ""
+            async with aclosing(self._session.agent.run(text)) as notices:
                 async for notice in notices:
                     self._told(notice)
                     ended = isinstance(notice, n.RunFinished)
@@ -285,7 +302,7 @@ class _Live:
     async def _alone(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What a change returns; it runs while no prompt does. Raises `ConfigurationError` where one does."""
         _ = self._session
-        if self._running or self._prompts.any():
+        if self._running or self._prompts.any() or self._calls_wait():
             raise ConfigurationError("a run is going: cancel it, or wait for its end")
         return await self._changes.make(change)
 
@@ -393,6 +410,7 @@ class _Live:
             self._stream.tell(n.Warned(message=words))
         given = self._instructions()
         agent.send_first(*given.messages())
+        self._wake.set()  # a call that waits is asked about now
         for line in given.told():
             self._warn(line)
 

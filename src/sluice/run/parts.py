@@ -98,7 +98,8 @@ class Parts:
     in words what commands run in. `news`
     are lines that the next run tells as warnings, once. `place` is the digest of the working folder and the environment
     names that a call would have; an approval holds only where it is still the same. `provider` is who answers, for stored
-    replies. `inline` names the form in which the model writes calls inside its text. `intent` wants `CallIntent` and
+    replies. `ask_waiting` is who is asked about calls that are taken up from a run that was broken off, where `approver` is
+    `None`. `inline` names the form in which the model writes calls inside its text. `intent` wants `CallIntent` and
     `CallProgressed` notices.
     """
 
@@ -130,3 +131,4 @@ class Parts:
     provider: str | None = None
     inline: str | None = None
     intent: bool = False
+    ask_waiting: Approver | None = None

@@ -13,7 +13,8 @@ import msgspec
 
 GUTTER = "│ "
 _ODD_SHOWN = 8  # characters that are no ASCII and are named
-_BUILT_IN = ("not_approved", "unread_command")  # rules that no person wrote; their names say less than their words
+# Rules that no person wrote; their names say less than their words.
+_BUILT_IN = ("not_approved", "unread_command", "waited")
 
 Escaped = Callable[[str], str]
 """Makes text safe to show. Newlines stay, and nothing is left out."""

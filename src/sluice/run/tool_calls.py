@@ -13,6 +13,7 @@ import msgspec
 
 from sluice.errors import AuditError
 from sluice.policy.decide import blocked_result, judge, judge_healed
+from sluice.policy.rules import Policy
 from sluice.run.execution import Execution, not_begun
 from sluice.run.result_text import result_text
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
@@ -23,6 +24,7 @@ from sluice.values.calls import AllowedCall, CallKey, Decision, Grant, ToolSpec,
 from sluice.values.healed import HealedArguments, HealedCall, StartedCall, allow_healed, healed_digest
 from sluice.values.messages import Reply, ToolCall, ToolMessage
 from sluice.values.results import ToolResult, failed
+from sluice.values.waiting import Waiting
 from sluice.wire.json_scan import healed_arguments
 
 
@@ -48,6 +50,31 @@ class ToolCalls:
         """These are the calls of the stored reply of this turn."""
         for position, call in enumerate(calls):
             self._calls[CallKey(self._scope.run, turn, position)] = call
+
+    async def taken_up(self, waiting: Waiting) -> None:
+        """These are calls that a run before left open: they keep their keys, and are told of as calls of turn 0."""
+        scope, specs = self._scope, self._scope.parts.executor.specs()
+        for position, call in enumerate(waiting.calls, waiting.first):
+            self._calls[CallKey(waiting.run, waiting.turn, position)] = call
+            await scope.emit(
+                n.CallArrived(
+                    turn=0,
+                    position=position,
+                    arrival=position,
+                    id=call.id,
+                    tool=call.name,
+                    arguments=call.arguments,
+                    status=call.status,
+                    subject=scope.talk.subject(call, specs),
+                )
+            )
+
+    def _is_taken_up(self, key: CallKey) -> bool:
+        return key.run != self._scope.run
+
+    def _turn(self, key: CallKey) -> int:
+        """The turn by which the call is told of."""
+        return 0 if self._is_taken_up(key) else key.turn
 
     def check(self, command: f.Check) -> None:
         """Looks the tool up and checks the arguments; of a cut call that may be healed the closed ones."""
@@ -75,21 +102,29 @@ class ToolCalls:
         scope, key = self._scope, command.key
         spec = self._specs[key]
         if not command.granted:
-            words = await scope.until_stopped(scope.parts.hooks.call(key.turn, spec, self._to_run(key)))
+            words = await scope.until_stopped(scope.parts.hooks.call(self._turn(key), spec, self._to_run(key)))
             if words is not None:
                 refusal = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
                 await self._judged(command, "deny", "hook", msgspec.structs.replace(refusal, end_turn=not words))
                 return
         grant = self._grants.pop(key, None) if command.granted else None
-        policy, place, healed = scope.parts.policy, scope.parts.place(), self._healed.get(key)
+        policy, place, healed = self._policy(key), scope.parts.place(), self._healed.get(key)
         if healed:
             verdict = judge_healed(spec, key, command.digest, healed, policy, grant=grant, place=place)
         else:
             verdict = judge(spec, key, command.digest, self._calls[key].arguments, policy, grant=grant, place=place)
+        if self._is_taken_up(key) and not command.granted:
+            verdict = _asked_again(verdict)
         self._verdicts[key] = verdict
         await self._record_verdict(spec, verdict)
         result = None if verdict.decision == "allow" else blocked_result(spec, verdict)
         await self._judged(command, verdict.decision, verdict.rule, result)
+
+    def _policy(self, key: CallKey) -> Policy:
+        """The policy of the run. Who can be asked about a call that is taken up is not always asked about others."""
+        parts = self._scope.parts
+        asks = self._is_taken_up(key) and parts.approver is None and parts.ask_waiting is not None
+        return msgspec.structs.replace(parts.policy, ask=True) if asks else parts.policy
 
     def _to_run(self, key: CallKey) -> str:
         """The arguments that the call would run with."""
@@ -128,7 +163,9 @@ class ToolCalls:
     async def _judged(self, command: f.Judge, decision: Decision, rule: str, result: ToolResult | None) -> None:
         scope, key = self._scope, command.key
         tool = self._specs[key].name
-        await scope.emit(n.CallJudged(turn=key.turn, position=key.position, tool=tool, decision=decision, rule=rule))
+        await scope.emit(
+            n.CallJudged(turn=self._turn(key), position=key.position, tool=tool, decision=decision, rule=rule)
+        )
         scope.tell(
             f.Judged(at=scope.now(), key=key, digest=command.digest, decision=decision, rule=rule, result=result)
         )
@@ -145,7 +182,8 @@ class ToolCalls:
 
     async def ask(self, command: f.Ask) -> None:
         """Asks the person."""
-        approver, key = self._scope.parts.approver, command.key
+        parts, key = self._scope.parts, command.key
+        approver = parts.approver or (parts.ask_waiting if self._is_taken_up(key) else None)
         granted, words = False, ""
         if approver is not None:
             await self._scope.parts.store.asked(key, self._specs[key].name, command.digest)
@@ -193,7 +231,7 @@ class ToolCalls:
         healed = self._healed.get(key)
         await scope.emit(
             n.CallStarted(
-                turn=key.turn, position=key.position, tool=allowed.tool, healed=healed.text if healed else None
+                turn=self._turn(key), position=key.position, tool=allowed.tool, healed=healed.text if healed else None
             )
         )
         result = await self._execution.run(allowed, cancel)
@@ -234,7 +272,7 @@ class ToolCalls:
             scope.host_failed(error)
         await scope.emit(
             n.CallFinished(
-                turn=key.turn,
+                turn=self._turn(key),
                 position=key.position,
                 id=call.id,
                 tool=call.name,
@@ -243,12 +281,22 @@ class ToolCalls:
             )
         )
         try:
-            await scope.until_stopped(scope.parts.hooks.result(key.turn, result), grace=HOOK_SECONDS)
+            await scope.until_stopped(scope.parts.hooks.result(self._turn(key), result), grace=HOOK_SECONDS)
         except StoppedError:
             return
 
     def _note(self, event: str, key: CallKey, result: ToolResult) -> None:
         self._execution.note(event, key.run, key.turn, key.position, result.tool, result)
+
+
+def _asked_again(verdict: Verdict) -> Verdict:
+    """The verdict on a call that is taken up: a deny stays one, and anything else is a question."""
+    if verdict.decision == "deny":
+        return verdict
+    words = "the process ended while you were asked about it"
+    if verdict.decision == "allow":
+        return msgspec.structs.replace(verdict, decision="ask", rule="waited", words=words)
+    return msgspec.structs.replace(verdict, words=f"{verdict.words}; {words}" if verdict.words else words)
 
 
 def healed_calls(reply: Reply, specs: Sequence[ToolSpec]) -> tuple[HealedCall, ...]:

@@ -11,6 +11,7 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session.locks import holder
+from sluice.session.waiting import asked_tools
 
 _TITLE = 80  # characters of the first prompt that stand for a session
 
@@ -18,7 +19,8 @@ _TITLE = 80  # characters of the first prompt that stand for a session
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """One session as a list shows it. `created_at` in seconds since the epoch, `held_by` the process at work on it.
 
-    `outcome` is that of the last run; `None` while it goes on, or if it was interrupted and not opened since.
+    `outcome` is that of the last run; `None` while it goes on, or if it was interrupted and not opened since. `pending`
+    names the tools of the calls that a person has to decide about.
     """
 
     id: str
@@ -53,11 +55,6 @@ def listed(
         (*given, -1 if most is None else most),
     ).fetchall()
     for id, of, created, parent, started, runs, messages, outcome in found:
-        pending = connection.execute(
-            "SELECT a.tool FROM approval a JOIN run r ON r.id = a.run WHERE r.session = ? AND a.granted IS NULL "
-            "AND r.number = (SELECT max(number) FROM run WHERE session = r.session)",
-            (id,),
-        ).fetchall()
         yield Listed(
             id=id,
             project=of,
@@ -69,7 +66,7 @@ def listed(
             outcome=outcome,
             held_by=holder(lock_folder(path), id),
             parent=parent,
-            pending=tuple(tool for (tool,) in pending),
+            pending=asked_tools(connection, id),
         )
 
 

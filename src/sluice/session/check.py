@@ -21,6 +21,7 @@ from sluice.session.catalog import lock_folder
 from sluice.session.disk import VERSION
 from sluice.session.locks import holder
 from sluice.session.shrunk import SHRUNK_SINCE
+from sluice.session.waiting import waiting as wait_for_a_person
 from sluice.values.calls import call_digest
 from sluice.values.healed import HealedArguments, healed_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
@@ -133,12 +134,15 @@ def one_end(view: View) -> Found:
 
 
 def calls_have_one_result(view: View) -> Found:
-    """P1: each call has exactly one result, directly behind its reply and in order."""
+    """P1: each call has exactly one result, directly behind its reply and in order.
+
+    Only at the end of a session none may be there yet: where its last run may go on, or was interrupted while a person was
+    asked about the very call that is the first without one.
+    """
     for session in view.sessions:
         waiting: list[ToolCall] = []
-        last_run: str | None = None
         for stored in rows.stored_messages(view.connection, session):
-            message, last_run = stored.message, stored.run
+            message = stored.message
             if isinstance(message, ToolMessage):
                 if not waiting or waiting[0].id != message.call_id:
                     yield f"{session}@{stored.seq}", "a result without its call"
@@ -148,13 +152,13 @@ def calls_have_one_result(view: View) -> Found:
             if waiting:
                 yield f"{session}@{stored.seq}", f"{len(waiting)} calls before it have no result"
             waiting = list(message.tool_calls) if isinstance(message, AssistantMessage) else []
-        if waiting and not (last_run is not None and _may_go_on(view, last_run)):
+        if waiting and not _may_go_on(view, session) and wait_for_a_person(view.connection, session) is None:
             yield session, f"{len(waiting)} calls at its end have no result"
 
 
-def _may_go_on(view: View, run: str) -> bool:
+def _may_go_on(view: View, session: str) -> bool:
     # Without an end and without a holder the session awaits its recovery: that is D4's to say, once.
-    return any(id == run and outcome is None for id, _session, outcome, *_ in view.runs)
+    return any(of == session and outcome is None for _id, of, outcome, *_ in view.runs)
 
 
 def results_are_true(view: View) -> Found:
@@ -301,9 +305,13 @@ def _holds(path: Path, word: bytes) -> bool:
 
 
 def ended_runs_run_nothing(view: View) -> Found:
-    """C1: in a run that has ended every started call has its end."""
+    """C1: in a run that has ended every started call has its end, but for one that a later run took up and that runs now."""
     for run, tool in view.query(
-        "SELECT c.run, c.tool FROM call c JOIN run r ON r.id = c.run WHERE r.outcome IS NOT NULL AND c.status IS NULL"
+        "SELECT c.run, c.tool FROM call c JOIN run r ON r.id = c.run WHERE r.outcome IS NOT NULL AND c.status IS NULL "
+        "AND NOT (r.outcome = ? AND EXISTS (SELECT 1 FROM run l WHERE l.session = r.session AND l.number > r.number "
+        "AND l.outcome IS NULL) AND EXISTS (SELECT 1 FROM approval a WHERE a.run = c.run AND a.turn = c.turn "
+        "AND a.position = c.position AND a.granted = 1))",
+        rows.INTERRUPTED,
     ):
         yield str(run), f"a call of {tool} has no end, and its run has"
 

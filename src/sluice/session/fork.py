@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from sluice.errors import StoreError
 from sluice.session import rows, shrunk
+from sluice.session.resume import closed
 from sluice.values.messages import AssistantMessage, ToolMessage
+from sluice.values.results import ToolResult
 
 
 def fork(
-    connection: sqlite3.Connection, source: str, target: str, *, upto: int | None, project: str, now: float
+    connection: sqlite3.Connection,
+    source: str,
+    target: str,
+    *,
+    upto: int | None,
+    project: str,
+    now: float,
+    words: Callable[[ToolResult], str],
 ) -> int:
     """Copies `source` up to message `upto` (all of it by default) into the new session `target`; returns how many.
 
     Runs inside the caller's transaction. A reply is copied with all its results, so the cut may fall a few messages
     after `upto`; a reply that has not all of them yet, in a run that goes on, is left out. What was recorded of starts,
-    approvals and changed files stays with the source: no call starts twice. Raises `StoreError` for a message that is
-    not there.
+    approvals and changed files stays with the source: no call starts twice. So calls that wait for a person are copied as
+    not started. `words` is the text in which a model is told a result. Raises `StoreError` for a message that is not there.
     """
     if (
         upto is not None
@@ -41,7 +51,9 @@ def fork(
             waiting -= 1
         if not waiting:
             whole = len(kept)
-    kept = kept[:whole]
+    made_up = closed(connection, source, kept[whole].seq, words) if waiting else ()
+    if not made_up:
+        kept = kept[:whole]
     last = connection.execute("SELECT coalesce(max(last), 0) + 1 FROM session").fetchone()[0]
     parent = f"{source}@{kept[-1].seq if kept else 0}"
     connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?)", (target, project, now, parent, last))
@@ -56,6 +68,8 @@ def fork(
                 "SELECT seq, position FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position",
                 (target, seq),
             ).fetchall()
+    for seq, result in enumerate(made_up, len(kept) + 1):
+        rows.put(connection, target, seq, result, run=None, answers=calls.pop(0))
     shrunk.copy(connection, source, target, [stored.seq for stored in kept])
     connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
-    return len(kept)
+    return len(kept) + len(made_up)

@@ -9,6 +9,7 @@ from sluice.values.messages import AssistantMessage, Conversation, Message, Tool
 from sluice.values.notices import Notice
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
+from sluice.values.waiting import Waiting
 
 
 class MemoryStore:
@@ -30,13 +31,14 @@ class MemoryStore:
         self._runs: dict[str, str | None] = {}
         self._open: str | None = None  # the run whose reply is arriving
 
-    async def started(self, run: str, prompt: UserMessage) -> None:
+    async def started(self, run: str, prompt: UserMessage | None) -> None:
         """See `Store.started`."""
         if run in self._runs:
             raise StoreError("refused", f"run {run} has been started before")
         self._runs[run] = None
         self.rows.append(("started", run, prompt))
-        self._messages.append(prompt)
+        if prompt is not None:
+            self._messages.append(prompt)
 
     async def reply_began(self, run: str, turn: int) -> None:
         """See `Store.reply_began`."""
@@ -93,6 +95,10 @@ class MemoryStore:
     async def history(self) -> Conversation:
         """See `Store.history`."""
         return tuple(self._messages)
+
+    async def waiting(self) -> Waiting | None:
+        """See `Store.waiting`. Nothing of a killed process is here."""
+        return None
 
     async def shrank(self, messages: Conversation) -> None:
         """See `Store.shrank`."""

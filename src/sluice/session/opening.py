@@ -20,8 +20,9 @@ from sluice.session import catalog
 from sluice.session.database import Database
 from sluice.session.fork import fork
 from sluice.session.locks import SessionLock
-from sluice.session.resume import Recovered, recover
+from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
+from sluice.session.waiting import asked_tools
 from sluice.session.wish import Wish
 from sluice.values.results import ToolResult
 
@@ -56,16 +57,25 @@ async def open_session(
         if keep_days is not None:
             news += await _expire(database, project, now() - keep_days * 86_400, keep_days)
         _within(path, max_bytes)
-        session, said = await _session(database, project, wish, new_id, now)
+        session, said = await _session(database, project, wish, new_id, now, words)
         lock = SessionLock(catalog.lock_folder(path), session)
         try:
-            found = await database.write(lambda connection: recover(connection, session, words))
+            found, tools = await database.write(
+                lambda connection: (recover(connection, session, words), asked_tools(connection, session))
+            )
         except BaseException:
             lock.close()
             raise
         news += [*said, *(one.words() for one in found)]
+        if tools and not found:  # it was recovered before, and nobody has decided yet
+            news.append(f"in this session {waits(tools)}")
         store = SqliteStore(
-            database, session, project, lock, now=now, mend=lambda connection: recover(connection, session, words)
+            database,
+            session,
+            project,
+            lock,
+            now=now,
+            mend=lambda connection, keep: recover(connection, session, words, keep_waiting=keep),
         )
         return Opening(store=store, recovered=found, news=tuple(news))
     except OSError as error:
@@ -77,7 +87,12 @@ async def open_session(
 
 
 async def _session(
-    database: Database, project: str, wish: Wish, new_id: Callable[[], str], now: Callable[[], float]
+    database: Database,
+    project: str,
+    wish: Wish,
+    new_id: Callable[[], str],
+    now: Callable[[], float],
+    words: Callable[[ToolResult], str],
 ) -> tuple[str, list[str]]:
     if wish.how == "continue":
         found = await database.write(lambda connection: catalog.latest(connection, project), full=False)
@@ -91,7 +106,7 @@ async def _session(
 
         def work(connection: sqlite3.Connection) -> tuple[str, int]:
             source = catalog.find(connection, wish.id)
-            return source, fork(connection, source, target, upto=wish.upto, project=project, now=now())
+            return source, fork(connection, source, target, upto=wish.upto, project=project, now=now(), words=words)
 
         source, count = await database.write(work)
         return target, [f"session {target} begins with {count} messages of {source}"]

@@ -217,11 +217,11 @@ def stored_messages(
         yield Stored(last[0], last[1], last[2], last[3], join(last[4], last[5], parts))
 
 
-def paired(messages: Iterable[Message]) -> Conversation:
+def paired(messages: Iterable[Message], *, open_end: bool = False) -> Conversation:
     """The conversation as it may be sent (P1): orphan and double results are left out, missing ones are put in.
 
     Each reply's results stand directly behind it, in call order. A reply whose calls have no stored result gets one that
-    says so; nothing here changes what is stored.
+    says so; nothing here changes what is stored. With `open_end` the calls at the end that have none stay so: they wait.
     """
     found: list[Message] = []
     waiting: list[ToolCall] = []
@@ -238,7 +238,8 @@ def paired(messages: Iterable[Message]) -> Conversation:
         found.append(message)
         if isinstance(message, AssistantMessage):
             waiting = list(message.tool_calls)
-    found += [no_result(call) for call in waiting]
+    if not open_end:
+        found += [no_result(call) for call in waiting]
     return tuple(found)
 
 

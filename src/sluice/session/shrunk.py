@@ -13,6 +13,7 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import rows
+from sluice.session.waiting import waiting
 from sluice.values.messages import Conversation, Message
 
 SHRUNK_SINCE = 2  # the schema that has its table
@@ -36,7 +37,7 @@ def sent(connection: sqlite3.Connection, session: str) -> Conversation:
     """The conversation as it is sent: the shrunk form and what came after it, or all of it. Raises `StoreError`."""
     upto, first = found(connection, session) or (0, ())
     later = (stored.message for stored in rows.stored_messages(connection, session, after=upto))
-    return rows.paired(itertools.chain(first, later))
+    return rows.paired(itertools.chain(first, later), open_end=waiting(connection, session) is not None)
 
 
 def found(connection: sqlite3.Connection, session: str) -> tuple[int, Conversation] | None:
@@ -58,7 +59,7 @@ def last_exchanges(connection: sqlite3.Connection, session: str, replies: int) -
         (session, replies - 1),
     ).fetchone()
     stored = rows.stored_messages(connection, session, after=first[0] - 1 if first else 0)
-    return rows.paired(one.message for one in stored)
+    return rows.paired((one.message for one in stored), open_end=waiting(connection, session) is not None)
 
 
 def copy(connection: sqlite3.Connection, source: str, target: str, kept: list[int]) -> None:

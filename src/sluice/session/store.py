@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.errors import StoreError
-from sluice.session import rows, shrunk, usage
+from sluice.session import rows, shrunk, usage, waiting
 from sluice.session.database import Database
 from sluice.session.folding import alive, awaiting, drop_open, fold, next_turn
 from sluice.session.locks import SessionLock
@@ -29,6 +29,7 @@ from sluice.values.messages import (
 from sluice.values.notices import AlsoUsed, Notice, Summarised, TurnFinished
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
+from sluice.values.waiting import Waiting
 from sluice.wire.surrogates import storable
 
 _INSERT = "INSERT INTO chunk VALUES (?1, (SELECT coalesce(max(seq) + 1, ?2) FROM chunk WHERE run = ?1), ?3, ?4, ?5)"
@@ -52,7 +53,7 @@ class SqliteStore:
         *,
         seen: Callable[[], Mapping[str, str]] = dict,
         now: Callable[[], float] = time.time,
-        mend: Callable[[sqlite3.Connection], object] = lambda _connection: None,
+        mend: Callable[[sqlite3.Connection, bool], object] = lambda _connection, _keep_waiting: None,
     ) -> None:
         self.database = database
         self.session = session
@@ -83,12 +84,12 @@ class SqliteStore:
 
     # -- a run and its messages
 
-    async def started(self, run: str, prompt: UserMessage) -> None:
+    async def started(self, run: str, prompt: UserMessage | None) -> None:
         """See `Store.started`."""
         began, at = time.monotonic_ns(), self._now()
 
         def work(connection: sqlite3.Connection) -> None:
-            self._mend(connection)
+            self._mend(connection, prompt is None)
             connection.execute(
                 "INSERT INTO session (id, project, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 (self.session, self._project, at),
@@ -106,7 +107,8 @@ class SqliteStore:
                 )
             except sqlite3.IntegrityError:
                 raise StoreError("refused", f"run {run} has been started before") from None
-            rows.put(connection, self.session, rows.next_seq(connection, self.session), prompt, run=run)
+            if prompt is not None:
+                rows.put(connection, self.session, rows.next_seq(connection, self.session), prompt, run=run)
 
         await self.database.write(work)
 
@@ -210,14 +212,7 @@ class SqliteStore:
 
     async def asked(self, key: CallKey, tool: str, digest: str) -> None:
         """See `Store.asked`."""
-        await self.database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO approval (run, turn, position, tool, digest) VALUES (?, ?, ?, ?, ?)",
-                    (key.run, key.turn, key.position, tool, digest),
-                ).rowcount
-            )
-        )
+        await self.database.write(lambda connection: waiting.ask(connection, self.session, key, tool, digest))
 
     async def answered(self, key: CallKey, granted: bool) -> None:
         """See `Store.answered`."""
@@ -236,7 +231,7 @@ class SqliteStore:
         row = (key.run, key.turn, key.position, storable(call.tool), verdict.digest, verdict.rule, self._now())
 
         def work(connection: sqlite3.Connection) -> None:
-            alive(connection, key.run)
+            waiting.may_start(connection, self.session, key, verdict.digest)
             try:
                 connection.execute(
                     "INSERT INTO call (run, turn, position, tool, digest, rule, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -327,10 +322,16 @@ class SqliteStore:
     async def history(self) -> Conversation:
         """See `Store.history`."""
 
-        def work(connection: sqlite3.Connection) -> list[Message]:
-            return [stored.message for stored in rows.stored_messages(connection, self.session)]
+        def work(connection: sqlite3.Connection) -> tuple[list[Message], bool]:
+            found = [stored.message for stored in rows.stored_messages(connection, self.session)]
+            return found, waiting.waiting(connection, self.session) is not None
 
-        return rows.paired(await self.database.write(work, full=False))
+        found, open_end = await self.database.write(work, full=False)
+        return rows.paired(found, open_end=open_end)
+
+    async def waiting(self) -> Waiting | None:
+        """See `Store.waiting`."""
+        return await self.database.write(lambda connection: waiting.waiting(connection, self.session), full=False)
 
     async def shrank(self, messages: Conversation) -> None:
         """See `Store.shrank`."""

@@ -137,7 +137,7 @@ class Machine:
                 self._to(_F.ASKED)
                 self._began = fact.at if self._began is None else self._began
                 self._prompt_waits = False
-                return self._next_turn(fact.at)
+                return self._next_turn(fact.at) if self.state is _R.SETTLED else []
             case Reopened():
                 return self._reopened(fact)
             case Prepared():

@@ -208,10 +208,12 @@ RUN_TABLE: Mapping[tuple[RunState, RunEvent], RunState] = MappingProxyType(
         (_R.CLOSING, _F.JOBS_ENDED): _R.ENDED,
         (_R.CLOSING, _F.CALL_FACT): _R.CLOSING,  # late answers about withdrawn calls
         (_R.CLOSING, _F.PREPARED): _R.CLOSING,  # was on its way when the run was stopped
+        (_R.CLOSING, _F.ASKED): _R.CLOSING,  # the same, of a prompt that was being kept
         (_R.CLOSING, _F.STOP): _R.CLOSING,
         (_R.ENDED, _F.FINISH): _R.FINISHED,
         (_R.FINISHED, _F.CALL_FACT): _R.FINISHED,
         (_R.FINISHED, _F.PREPARED): _R.FINISHED,
+        (_R.FINISHED, _F.ASKED): _R.FINISHED,
         (_R.FINISHED, _F.STOP): _R.FINISHED,
     }
 )

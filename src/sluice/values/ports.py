@@ -14,6 +14,7 @@ from sluice.values.messages import AssistantMessage, Conversation, Message, User
 from sluice.values.notices import Notice
 from sluice.values.requests import Request
 from sluice.values.results import ToolResult
+from sluice.values.waiting import Waiting
 
 
 class Exchange(Protocol):
@@ -101,8 +102,11 @@ class Store(Protocol):
 
     session: str
 
-    async def started(self, run: str, prompt: UserMessage) -> None:
-        """A run begins with this prompt."""
+    async def started(self, run: str, prompt: UserMessage | None) -> None:
+        """A run begins with this prompt; what waited for a person by then is given up as not started.
+
+        With `None` the run takes up what waits, and its prompt, if it has one, comes later by `append`.
+        """
         ...
 
     async def reply_began(self, run: str, turn: int) -> None:
@@ -121,7 +125,7 @@ class Store(Protocol):
         ...
 
     async def asked(self, key: CallKey, tool: str, digest: str) -> None:
-        """A person is asked about this very call."""
+        """A person is asked about this very call. About one that was taken up: what they said before counts no more."""
         ...
 
     async def answered(self, key: CallKey, granted: bool) -> None:
@@ -129,7 +133,8 @@ class Store(Protocol):
         ...
 
     async def call_started(self, call: StartedCall) -> None:
-        """Kept before the call starts."""
+        """Kept before the call starts, once for ever. Of a run that has ended only a call starts that waited, was taken up
+        by the run that goes on, and has a person's yes since."""
         ...
 
     async def call_ended(self, call: StartedCall, result: ToolResult) -> None:
@@ -148,7 +153,11 @@ class Store(Protocol):
         ...
 
     async def history(self) -> Conversation:
-        """The stored conversation, oldest first, every call with its one result."""
+        """The stored conversation, oldest first, every call with its one result; only those that wait have none."""
+        ...
+
+    async def waiting(self) -> Waiting | None:
+        """The calls that a broken-off run left open at the end, if a person was being asked about the first of them."""
         ...
 
     async def shrank(self, messages: Conversation) -> None:
