@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check docs bench snapshots faults faults-long conformance fuzz bench-peers flood schemas clean
+.PHONY: demo test check docs bench snapshots faults faults-long faults-power conformance fuzz bench-peers flood schemas clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -82,6 +82,10 @@ schemas: $(VENV)/dev.stamp
 
 faults-long: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 5000 --every $(ARGS)
+
+# Two thousand disks as they may be after the power failed: about two minutes, with strace.
+faults-power: $(VENV)/dev.stamp
+	$(BIN)/python -m sluice.testing.faults 2000 --only power $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(MODEL) .venv-fuzz .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

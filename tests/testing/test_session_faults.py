@@ -42,7 +42,7 @@ def test_every_class_of_faults_can_be_done_here() -> None:
 
 @needs_strace
 def test_a_file_that_was_half_written_and_a_lost_pre_image_are_noticed(driver) -> None:
-    store = driver.scripts._copy("change")
+    store = driver.scripts.copy("change")
     assert driver.judge("system call", store)
     _acks, _ledger, work, state = driver.files(store)
     (work / "note.txt").write_text("<1.0>\n" * 7)

@@ -30,7 +30,8 @@ from sluice.run.parts import NoHooks, Parts, RandomIds, SystemClock
 from sluice.run.result_text import result_text
 from sluice.run.sessions import SessionJournal
 from sluice.run.wiring import open_tools
-from sluice.session.audit import AuditLog
+from sluice.session import database, disk
+from sluice.session.audit import MAX_FILE_BYTES, AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.opening import open_session
 from sluice.session.store import SqliteStore
@@ -49,6 +50,7 @@ from sluice.wire.dialects import DIALECTS
 PROJECT = "/fault-driver"
 REFUSED = 3  # exit code: the store said no, in one line
 FAULTY = 70  # exit code: an exception came out that should not
+_MOST_SECONDS = 60.0  # that an agent may take: one that hangs is killed, and that is seen by its exit code
 _PAUSE_SECONDS = 0.4  # that a paused process sleeps: as a machine does whose lid is shut
 
 
@@ -57,6 +59,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     With `folder` its tool is the one that writes files, in that workspace; pre-images go to `state`. `jumps` is the seed of
     a clock that jumps, `pause` the moment at which it is stopped for a while. `strace`: the words it is traced with.
+    `tells`: it says too when a run has begun and a call has ended. `log_pages`: how many pages the log may have before it
+    is emptied. `audit_bytes`: how large a file of the audit log may become. `network`: the store is told that it lies on
+    a network disk.
     """
 
     store: str
@@ -74,6 +79,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     jumps: int | None = None
     pause: float | None = None
     strace: tuple[str, ...] = ()
+    tells: bool = False
+    log_pages: int | None = None
+    audit_bytes: int = MAX_FILE_BYTES
+    network: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +176,7 @@ async def work(job: Job) -> int:
         stack.push_async_callback(store.close)
         transport = HttpTransport(job.url, None, DEFAULT_LIMITS)
         stack.push_async_callback(transport.close)
-        audit = AuditLog(f"{job.store}.audit", now=clock.now)
+        audit = AuditLog(f"{job.store}.audit", max_bytes=job.audit_bytes, now=clock.now)
         stack.callback(audit.close)
         hooks = Acknowledging(store, job.acks)
         parts = Parts(
@@ -195,6 +204,10 @@ async def work(job: Job) -> int:
             async for notice in agent.run(f"prompt {number}"):
                 if isinstance(notice, n.RunStarted):
                     hooks.run = notice.run
+                    if job.tells:
+                        append(job.acks, f"{notice.run} began")
+                elif isinstance(notice, n.CallFinished) and job.tells:
+                    append(job.acks, f"{hooks.run} called {notice.turn} {notice.position}")
                 elif isinstance(notice, n.RunFinished):
                     saved = "saved" if notice.saved else "lost"
                     append(job.acks, f"{notice.run} end {notice.outcome} {saved}")
@@ -213,6 +226,10 @@ async def _file_tools(job: Job, store: SqliteStore, stack: AsyncExitStack) -> To
 
 
 def _child(job: Job) -> int:
+    if job.log_pages is not None:
+        disk._WAL_PAGES = job.log_pages
+    if job.network:
+        vars(database)["on_network"] = lambda _path: "network"
     if job.file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job.file_bytes, job.file_bytes))
     if job.files is not None:
@@ -292,7 +309,7 @@ def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
                 os.kill(pids[at], signal.SIGSTOP)
                 time.sleep(_PAUSE_SECONDS)
                 os.kill(pids[at], signal.SIGCONT)
-            if job.kill_after is not None and now >= job.kill_after and at not in killed:
+            if now >= (_MOST_SECONDS if job.kill_after is None else job.kill_after) and at not in killed:
                 killed.add(at)
                 os.kill(pids[at], signal.SIGKILL)
             if cancels[at] and now >= cancels[at][0]:

@@ -51,13 +51,14 @@ class Scripts:
                 driver.agents(driver.job(store))
                 driver.agents(driver.job(store, wish=Wish(how="continue"), kill_after=driver.run_seconds * 0.6))
             elif script == "change":
-                driver.agents(self._job(store, script, how="new"))
+                driver.agents(self.job(store, script, how="new"))
             elif script != "begin":
                 driver.agents(driver.job(store))
             self._bases[script] = store
         return self._bases[script]
 
-    def _copy(self, script: str) -> Path:
+    def copy(self, script: str) -> Path:
+        """A new store with all beside it, as the script begins with it."""
         base = self._base(script)
         store = self._driver.store(fresh=True)
         shutil.copytree(base.parent, store.parent, dirs_exist_ok=True)
@@ -69,7 +70,8 @@ class Scripts:
                 shutil.copy(source, target)
         return store
 
-    def _job(self, store: Path, script: str, how: str = "", **more: object) -> Job:
+    def job(self, store: Path, script: str, how: str = "", **more: object) -> Job:
+        """The agent of the script; `how` is `new` for one that begins a session."""
         if script == "change":
             _acks, _ledger, work, state = self._driver.files(store)
             work.mkdir(exist_ok=True)
@@ -81,7 +83,7 @@ class Scripts:
         else:
             wish = Wish(how="new" if script == "begin" or how == "new" else "continue")
         prompts = 2 if script == "two prompts" else 1
-        return self._driver.job(store, wish=wish, prompts=prompts, **more)
+        return self._driver.job(store, **{"wish": wish, "prompts": prompts, **more})
 
     def _watched(self, store: Path, group: str) -> list[str]:
         acks, ledger, work, state = self._driver.files(store)
@@ -113,10 +115,10 @@ class Scripts:
         return self._points[script]
 
     def _made(self, script: str, group: str) -> dict[str, int]:
-        store = self._copy(script)
+        store = self.copy(script)
         log = store.parent / "calls.txt"
         wanted = [*KILLED, "openat", "pread64"]
-        self._driver.agents(self._job(store, script, strace=counting(self._watched(store, group), log, wanted)))
+        self._driver.agents(self.job(store, script, strace=counting(self._watched(store, group), log, wanted)))
         made = counted(log)
         self._counts.update({(script, group, call): count for call, count in made.items()})
         return dict(made)
@@ -124,10 +126,10 @@ class Scripts:
     def kill(self, point: Point) -> None:
         """The agent dies just before this call; the session must come back as after any other death."""
         driver, name = self._driver, "system call"
-        store = self._copy(point.script)
+        store = self.copy(point.script)
         driver.figures.injected[name] += 1
         words = killing(self._watched(store, point.group), point.call, point.number)
-        ended = driver.agents(self._job(store, point.script, strace=words, kill_after=30.0))[0]
+        ended = driver.agents(self.job(store, point.script, strace=words, kill_after=30.0))[0]
         met = ended.killed and ended.seconds < 30
         driver.figures.points[point.script] = driver.figures.points.get(point.script, 0) + met
         good = met or ended.exit_code == 0  # a run has a few calls more or less each time
@@ -145,13 +147,13 @@ class Scripts:
         self.points(script)
         number = dice.randint(1, max(self._counts.get((script, group, call), 1), 1))
         for_good = dice.random() < 0.4 and error != "EINTR"
-        store = self._copy(script)
+        store = self.copy(script)
         driver.figures.injected[name] += 1
         watch = self._watched(store, group)
         if group == "beside":  # what the driver itself writes is no part of the agent
             watch = watch[2:]
         words = failing(watch, call, error, number, for_good=for_good)
-        ended = driver.agents(self._job(store, script, strace=words, kill_after=45.0))[0]
+        ended = driver.agents(self.job(store, script, strace=words, kill_after=45.0))[0]
         good = ended.exit_code not in (FAULTY, -9)
         if not good:
             driver.broken(name, f"{script} {group} {error} at {call} {number}: exit code {ended.exit_code}")

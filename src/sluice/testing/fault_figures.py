@@ -18,6 +18,7 @@ SHARES = {
     "clock": 0.02,
     "schema": 0.02,
     "transcript": 0.01,
+    "power": 0.02,
 }
 
 
@@ -30,6 +31,8 @@ class Figures(msgspec.Struct, kw_only=True):
     points: dict[str, int] = {}  # script: how many of its system calls were met by a kill
     in_stream: int = 0  # kills that met a running agent with a run begun
     killed: int = 0
+    power: Counter[str] = msgspec.field(default_factory=Counter)  # play: disks built after the power failed in it
+    power_moments: int = 0  # syncs and things told after which it may fail, in all plays
     lost: int = 0  # acknowledged deltas that were not in the store
     twice: int = 0  # calls that had their effect twice
     bricked: int = 0  # sessions that could not be gone on with
@@ -49,6 +52,10 @@ class Figures(msgspec.Struct, kw_only=True):
             met = sum(self.points.values())
             out.append(f"system calls at which a script was killed: {met} points in {len(self.points)} scripts")
             out += [f"  {name:<12} {count:>6}" for name, count in sorted(self.points.items())]
+        if self.power:
+            out.append(f"disks after a power failure: {sum(self.power.values())} of {len(self.power)} plays")
+            out.append(f"  with {self.power_moments} syncs and things told, after any of which it may fail")
+            out += [f"  {name:<18} {count:>6}" for name, count in sorted(self.power.items())]
         out += [
             f"kills that met a run at work: {self.in_stream} of {self.injected['kill']}",
             f"acknowledged deltas lost: {self.lost}",

@@ -75,12 +75,15 @@ class Harness:
 
     def files(self, store: Path) -> tuple[Path, Path, Path, Path]:
         """What the agents of a store leave beside it: acknowledgements, ledger, workspace, state folder."""
-        base = self.folder / store.parent.name  # never on the disk that fills up
+        base = self._base(store)  # never on the disk that fills up
         return Path(f"{base}.acks"), Path(f"{base}.ledger"), Path(f"{base}.work"), Path(f"{base}.state")
+
+    def _base(self, store: Path) -> Path:
+        return self.folder / store.relative_to(self.folder).parts[0]
 
     def forget(self, store: Path) -> None:
         """Removes a store that is wanted no more, and what lies beside it."""
-        for path in (store.parent, *self.files(store)):
+        for path in (self._base(store), *self.files(store)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:

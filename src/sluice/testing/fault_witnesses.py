@@ -18,10 +18,15 @@ Said = Iterator[tuple[str, str]]
 def acknowledged(store: Path, acks: Path) -> Said:
     """What was acknowledged and is not there (`lost`), or is not what was sent, or ended otherwise than was told."""
     told_by, ends = Counter[tuple[str, int]](), dict[str, str]()
+    began, called = set[str](), set[tuple[str, int, int]]()
     for line in _lines(acks):
         run, turn, *rest = line.split()
         if turn == "end":
             ends[run] = rest[0] if rest[1] == "saved" else ""
+        elif turn == "called":
+            called.add((run, int(rest[0]), int(rest[1])))
+        elif turn == "began":
+            began.add(run)
         else:
             told_by[run, int(turn)] = max(told_by[run, int(turn)], int(rest[0]))
     with reading(store) as connection:
@@ -32,12 +37,21 @@ def acknowledged(store: Path, acks: Path) -> Said:
         ):
             texts[run, turn] = texts.get((run, turn), "") + text
         outcomes = dict(connection.execute("SELECT id, outcome FROM run").fetchall())
-    for key, told in told_by.items():
-        if len(texts.get(key, "")) < told:
-            yield "lost", f"{told} characters of {key} were acknowledged, {len(texts.get(key, ''))} are there"
-    for key, text in texts.items():
-        if key[0] is not None and not in_order(text):
-            yield "", f"the text of {key} is not what was sent: {text[:200]!r}"
+        statuses = {
+            (run, turn, position): status
+            for run, turn, position, status in connection.execute("SELECT run, turn, position, status FROM call")
+        }
+    for reply, told in told_by.items():
+        if len(texts.get(reply, "")) < told:
+            yield "lost", f"{told} characters of {reply} were acknowledged, {len(texts.get(reply, ''))} are there"
+    for reply, text in texts.items():
+        if reply[0] is not None and not in_order(text):
+            yield "", f"the text of {reply} is not what was sent: {text[:200]!r}"
+    for run in began - set(outcomes):
+        yield "lost", f"run {run} was told to have begun, and is not there"
+    for key in called:
+        if statuses.get(key) in (None, "unknown_outcome"):
+            yield "lost", f"call {key} was told to have ended; the store says {statuses.get(key)}"
     for run, outcome in ends.items():
         if outcome and outcomes.get(run) != outcome:
             yield "", f"run {run} was told to be {outcome} and saved; it is {outcomes.get(run)}"

@@ -15,6 +15,7 @@ acknowledged before the fault, and the ledger. The classes of faults:
     clock        the time of day jumps while agents run, and agents sleep
     schema       a store of an earlier version, and one of a later
     transcript   sessions that broke other agents, from the shared vectors
+    power        the power fails: a disk with only what was synced, or with any of the rest too (strace only)
 
 With `--every` every system call of the six scripts is killed at, not a number of them by chance.
 """
@@ -41,11 +42,12 @@ from sluice.testing.fault_disk import damage, small_disk
 from sluice.testing.fault_figures import SHARES, Figures
 from sluice.testing.fault_forms import clock, schema, transcript
 from sluice.testing.fault_harness import Harness, opened
+from sluice.testing.fault_power import Power
 from sluice.testing.fault_provider import Provider
 from sluice.testing.fault_witnesses import runs_of
 
 MOST_RECOVERY_SECONDS = 2.0
-_BY_STRACE = ("system call", "errno")
+_BY_STRACE = ("system call", "errno", "power")
 
 
 class Driver(Harness):
@@ -54,6 +56,7 @@ class Driver(Harness):
     def __init__(self, folder: Path, provider: Provider, seed: int = 0) -> None:
         super().__init__(folder, provider, seed)
         self.scripts = Scripts(self)
+        self.power = Power(self, self.scripts)
 
     # -- the classes
 
@@ -165,8 +168,11 @@ class Driver(Harness):
         shutil.rmtree(where)
         self.count("corrupt", good)
 
-    def run(self, faults: int, say: Callable[[str], None] = lambda _line: None, *, every: bool = False) -> Figures:
-        """Injects about `faults` faults of all classes in a random order; with `every` the kills at all system calls."""
+    def run(
+        self, faults: int, say: Callable[[str], None] = lambda _line: None, *, every: bool = False, only: str = ""
+    ) -> Figures:
+        """Injects about `faults` faults of all classes in a random order; with `every` the kills at all system calls; with
+        `only` all of that class."""
         classes: dict[str, Callable[[], None]] = {
             "kill": self.kill,
             "cancel": self.cancel,
@@ -179,14 +185,16 @@ class Driver(Harness):
             "clock": lambda: clock(self),
             "schema": lambda: schema(self),
             "transcript": lambda: transcript(self),
+            "power": self.power.image,
         }
         left_out = {name: self.scripts.missing for name in _BY_STRACE if self.scripts.missing}
         self.figures.left_out.update(left_out)
         if every:
             left_out["system call"] = ""
+        shares = {only: 1.0} if only else SHARES
         plan = [
             classes[name]
-            for name, share in SHARES.items()
+            for name, share in shares.items()
             if name not in left_out
             for _ in range(max(round(faults * share), 1))
         ]
@@ -207,7 +215,14 @@ class Driver(Harness):
         return self.figures
 
 
-def drive(faults: int, seed: int, say: Callable[[str], None] = lambda _line: None, *, every: bool = False) -> Figures:
+def drive(
+    faults: int,
+    seed: int,
+    say: Callable[[str], None] = lambda _line: None,
+    *,
+    every: bool = False,
+    only: str = "",
+) -> Figures:
     """Injects about `faults` faults in a private folder that is removed afterwards; returns the figures."""
     with (
         tempfile.TemporaryDirectory(prefix="sluice-faults-") as folder,
@@ -215,7 +230,7 @@ def drive(faults: int, seed: int, say: Callable[[str], None] = lambda _line: Non
         contextlib.closing(Driver(Path(folder), provider, seed)) as driver,
     ):
         try:
-            return driver.run(faults, say, every=every)
+            return driver.run(faults, say, every=every, only=only)
         except KeyboardInterrupt:
             driver.figures.left_out["the rest"] = "the driver was stopped before it had done all it was asked for"
             return driver.figures
@@ -227,9 +242,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("count", nargs="?", type=int, default=100, help="about how many faults")
     parser.add_argument("--seed", type=int, default=1, help="the same moments again")
     parser.add_argument("--every", action="store_true", help="kill at every system call of the six scripts")
+    parser.add_argument("--only", choices=tuple(SHARES), default="", help="faults of this class only")
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the figures so far are printed all the same
-    figures = drive(given.count, given.seed, lambda line: print(line, file=sys.stderr, flush=True), every=given.every)
+    figures = drive(
+        given.count,
+        given.seed,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        every=given.every,
+        only=given.only,
+    )
     print("\n".join(figures.lines()))
     return 0 if figures.good() else 1
 
