@@ -17,7 +17,7 @@ from sluice.run import session_requests, situation
 from sluice.run.asking import FaceApprover
 from sluice.run.call_details import call_details
 from sluice.run.changes import Changes
-from sluice.run.doctor import examined
+from sluice.run.doctor import examined, with_kept
 from sluice.run.doctor import lines as report_lines
 from sluice.run.event_stream import EventStream
 from sluice.run.folder_trust import FolderTrust
@@ -355,7 +355,8 @@ class _Live:
         return await session_requests.export(self._settings, self._session, form, path)
 
     async def doctor(self) -> tuple[str, ...]:
-        return tuple(report_lines(await self._trial.make(examined)))
+        report, bound = await self._trial.make(examined), self._settings.kept_bytes
+        return tuple(report_lines(await in_thread(lambda: with_kept(report, bound))))
 
     # -- models
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -133,14 +132,3 @@ def older_than(connection: sqlite3.Connection, project: str | None, before: floa
         (before, *given),
     ).fetchall()
     return [id for (id,) in found]
-
-
-def size_on_disk(path: Path) -> int:
-    """Bytes that the store and its log take."""
-    total = 0
-    for ending in ("", "-wal", "-shm", "-journal"):
-        try:
-            total += os.stat(f"{path}{ending}").st_size
-        except OSError:
-            continue
-    return total

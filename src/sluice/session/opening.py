@@ -22,6 +22,7 @@ from sluice.session.fork import fork
 from sluice.session.locks import SessionLock
 from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
+from sluice.session.vacuum import used_bytes
 from sluice.session.waiting import asked_tools
 from sluice.session.wish import Wish
 from sluice.values.results import ToolResult
@@ -56,7 +57,8 @@ async def open_session(
         news = list(database.warnings)
         if keep_days is not None:
             news += await _expire(database, project, now() - keep_days * 86_400, keep_days)
-        _within(path, max_bytes)
+        if max_bytes is not None:
+            _within(path, await database.write(used_bytes, full=False), max_bytes)
         session, said = await _session(database, project, wish, new_id, now, words)
         lock = SessionLock(catalog.lock_folder(path), session)
         try:
@@ -141,11 +143,10 @@ def remove_now(database: Database, session: str) -> int:
         lock.close()
 
 
-def _within(path: Path, max_bytes: int | None) -> None:
-    size = catalog.size_on_disk(path)
-    if max_bytes is not None and size > max_bytes:
+def _within(path: Path, size: int, max_bytes: int) -> None:
+    if size > max_bytes:
         raise StoreError(
             "full",
-            f"the session store {str(path)!r} has {size} bytes, more than session_store_bytes allows ({max_bytes}); "
+            f"the session store {str(path)!r} holds {size:,} bytes, more than session_store_bytes allows ({max_bytes:,}); "
             "remove old sessions with: sluice sessions rm --older-than 30",
         )
