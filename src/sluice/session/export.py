@@ -15,13 +15,15 @@ import msgspec
 from sluice.errors import StoreError
 from sluice.session import markdown_quotes as quotes
 from sluice.session import rows
+from sluice.session.waiting import asked_keys
 from sluice.values.messages import AssistantMessage, ImagePart, SystemMessage, ToolMessage, UserMessage
 
 FORMAT = 1  # of the exported JSON
 
 
 def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
-    """Pieces of one JSON object: `sluice_session` (the format), `session`, `runs`, `messages`. Raises `StoreError`."""
+    """Pieces of one JSON object: `sluice_session` (the format), `session`, `runs`, `waiting` (the calls that wait for a
+    person's approval), `messages`. Raises `StoreError`."""
     about = _one(connection, session)
     connection.execute("BEGIN")  # one view of it all, whoever writes meanwhile
     try:
@@ -29,7 +31,11 @@ def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
         found = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number", (session,)).fetchall()
         for at, (run,) in enumerate(found):
             yield (b",\n" if at else b"\n") + _dump(_run(connection, run))
-        yield b'\n],"messages":['
+        waiting = [
+            {"run": key.run, "turn": key.turn, "position": key.position, "tool": tool}
+            for key, tool in asked_keys(connection, session)
+        ]
+        yield b'\n],"waiting":%s,"messages":[' % _dump(waiting)
         for at, stored in enumerate(rows.stored_messages(connection, session, all_states=True)):
             place = {"seq": stored.seq, "run": stored.run, "turn": stored.turn, "state": stored.state}
             yield (b",\n" if at else b"\n") + _dump({**place, "message": stored.message})
@@ -88,10 +94,12 @@ def as_markdown(connection: sqlite3.Connection, session: str) -> Iterator[str]:
     yield f"# Session {session}\n\nProject: {quotes.code(about['project'])}\n"
     if about["parent"]:
         yield f"Forked at: {quotes.name(about['parent'])}\n"
+    waiting = {key for key, _tool in asked_keys(connection, session)}
     for stored in rows.stored_messages(connection, session, all_states=True):
         mark = "" if stored.state == "whole" else f" ({stored.state})"
         yield f"\n## {stored.seq} · {_who(stored.message)}{mark}\n"
-        yield from _shown(stored.message)
+        waits = {key.position for key in waiting if (key.run, key.turn) == (stored.run, stored.turn)}
+        yield from _shown(stored.message, waits)
 
 
 def _who(message: object) -> str:
@@ -107,7 +115,8 @@ def _who(message: object) -> str:
     return "System"
 
 
-def _shown(message: object) -> Iterator[str]:
+def _shown(message: object, waits: set[int]) -> Iterator[str]:
+    """The message's text; `waits` are the positions of its calls that a person has to decide about."""
     match message:
         case SystemMessage(content=text) | UserMessage(content=str(text)):
             yield quotes.said(text)
@@ -125,6 +134,7 @@ def _shown(message: object) -> Iterator[str]:
                     yield quotes.quoted(block.text)
             if message.content:
                 yield quotes.said(message.content)
-            for call in message.tool_calls:
+            for position, call in enumerate(message.tool_calls):
                 status = "" if call.status == "whole" else f", {call.status}"
+                status = ", waiting for your approval" if position in waits else status
                 yield f"\nCall of {quotes.code(call.name)}{status}\n" + quotes.fenced(call.arguments, "json")

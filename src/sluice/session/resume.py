@@ -16,7 +16,7 @@ import msgspec
 
 from sluice.session import rows
 from sluice.session.folding import fold
-from sluice.session.waiting import DIED, LastReply, calls_of, last_reply, left_waiting, waiting
+from sluice.session.waiting import DIED, LastReply, calls_of, last_reply, left_waiting, take_back, waiting
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from sluice.values.notices import RunFinished
 from sluice.values.results import ResultStatus, ToolResult
@@ -180,6 +180,8 @@ def _give_results(
         (session, reply.seq),
     ).fetchall()
     calls = calls_of(connection, session, reply)
+    if keep_waiting:
+        take_back(connection, reply)
     for position in range(reply.answered, len(calls)):
         left = left_waiting(connection, session) if keep_waiting else None
         if left is not None:

@@ -5,10 +5,10 @@ the rows alone, and is the same for whoever recovers, shows, forks or checks a s
 
 - its reply is the last one, whole, and nothing but results stands behind it;
 - it is the first call of that reply without a result, and it has no record of a start;
-- a person was asked about exactly this call (the digest is the same), and has not said no.
+- a person was asked about exactly this call (the digest is the same), and has not answered.
 
-A yes that no start followed counts as no answer: it held for the process that asked. The calls behind such a one wait with
-it; what had started of them keeps its record.
+A yes that no start followed held for the process that asked, and is taken back by recovery. The calls behind such a one
+wait with it; what had started of them keeps its record.
 """
 
 from __future__ import annotations
@@ -100,12 +100,28 @@ def last_outcome(connection: sqlite3.Connection, session: str) -> str | None:
     return None if found is None else found[0]
 
 
+def asked(connection: sqlite3.Connection, session: str) -> Waiting | None:
+    """The calls that a person has to decide about: of a session that waits, or of one that is at work."""
+    at_work = last_outcome(connection, session) in (None, rows.INTERRUPTED)
+    return left_waiting(connection, session) if at_work else None
+
+
 def asked_tools(connection: sqlite3.Connection, session: str) -> tuple[str, ...]:
-    """The tools of the calls that a person has to decide about: in a session that waits, and in one that is at work."""
-    if last_outcome(connection, session) not in (None, rows.INTERRUPTED):
-        return ()
-    left = left_waiting(connection, session)
+    """The tools of these calls."""
+    left = asked(connection, session)
     return () if left is None else left.tools
+
+
+def asked_keys(connection: sqlite3.Connection, session: str) -> tuple[tuple[CallKey, str], ...]:
+    """The keys of these calls, each with its tool."""
+    left = asked(connection, session)
+    if left is None:
+        return ()
+    return tuple(
+        (CallKey(left.run, left.turn, position), call.name)
+        for position, (call, result) in enumerate(zip(left.calls, left.results, strict=True), left.first)
+        if result is None
+    )
 
 
 def _is_last(connection: sqlite3.Connection, session: str, reply: LastReply) -> bool:
@@ -117,7 +133,16 @@ def _waits(connection: sqlite3.Connection, key: CallKey, call: ToolCall) -> bool
     if call.status != "whole" or is_started(connection, key):
         return False
     asked = connection.execute(f"SELECT digest, granted FROM approval WHERE {_KEY}", _given(key)).fetchone()  # noqa: S608
-    return asked is not None and asked[0] == call_digest(call.name, call.arguments) and asked[1] != 0
+    return asked is not None and asked[0] == call_digest(call.name, call.arguments) and asked[1] is None
+
+
+def take_back(connection: sqlite3.Connection, reply: LastReply) -> None:
+    """Takes back each yes to a call of the reply that no start followed."""
+    connection.execute(
+        "UPDATE approval SET granted = NULL WHERE run = ? AND turn = ? AND position >= ? AND granted = 1 AND NOT EXISTS "
+        "(SELECT 1 FROM call c WHERE c.run = approval.run AND c.turn = approval.turn AND c.position = approval.position)",
+        (reply.run, reply.turn, reply.answered),
+    )
 
 
 def is_started(connection: sqlite3.Connection, key: CallKey) -> bool:

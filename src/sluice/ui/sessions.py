@@ -71,7 +71,7 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
         if one.held_by is not None:
             state = f" [in use by process {one.held_by}]"
         if one.pending:
-            state += f" [waiting for an answer: {', '.join(one.pending)}]"
+            state += f" [waiting for your approval: {', '.join(one.pending)}]"
         where = f"  {one.project}" if everywhere else ""
         click.echo(one_line(f"{one.id}  {when}  {one.messages:>4} messages  {one.title}{state}{where}", 400))
     if not found:
