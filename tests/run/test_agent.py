@@ -161,7 +161,7 @@ class Person:
         answer = self._answers.pop(0)
         if isinstance(answer, Gate):
             await answer.wait()
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer  # type: ignore[no-any-return]
 
@@ -182,7 +182,7 @@ def test_a_persons_bare_no_ends_the_run() -> None:
     assert (end_of(world.run()).outcome, world.tools.ran) == ("blocked", [])
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("no terminal"), ("yes", ""), (1, "")])
+@pytest.mark.parametrize("answer", [RuntimeError("no terminal"), asyncio.CancelledError(), ("yes", ""), (1, "")])
 def test_an_approver_that_breaks_or_does_not_say_true_is_a_no(answer: Any) -> None:
     world = World(calls("change"), allow=False, ask=True, approver=Person(answer))
     assert end_of(world.run()).exit_code == 4
@@ -649,14 +649,18 @@ def test_a_tool_whose_start_cannot_be_stored_does_not_start() -> None:
     assert error.code == "store_unavailable"
 
 
-def test_an_executor_that_raises_is_a_fatal_result_and_recorded_as_ended() -> None:
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [(ZeroDivisionError("oops"), "ZeroDivisionError"), (asyncio.CancelledError(), "nobody had asked for that")],
+)
+def test_an_executor_that_raises_is_a_fatal_result_and_recorded_as_ended(raised: BaseException, words: str) -> None:
     async def look(arguments: dict[str, Any], cancel: Cancel) -> ToolResult:
-        raise ZeroDivisionError("oops")
+        raise raised
 
     world = World(calls("look", "change"), tools={"look": ("read_only", look)})
     notices = world.run()
     assert (end_of(notices).outcome, end_of(notices).exit_code) == ("failed", 1)
-    assert "ZeroDivisionError" in results(notices)[0].error.message  # type: ignore[union-attr]
+    assert words in results(notices)[0].error.message  # type: ignore[union-attr]
     assert [row[0] for row in world.store.rows].count("call_ended") == 1
     assert "call_ended" in [line[0] for line in world.audit.lines]
 

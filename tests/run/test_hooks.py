@@ -13,7 +13,7 @@ from sluice.run.agent import Agent
 from sluice.run.parts import NoHooks
 from sluice.values import notices as n
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import AssistantMessage, Conversation, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, SystemMessage, ToolMessage, UserMessage
 from sluice.values.results import ToolResult
 
 PLACES = [
@@ -38,7 +38,7 @@ class Hooks(NoHooks):
     async def _note(self, place: str, *words: Any) -> Any:
         self.asked.append((place, *words))
         if place == self._at:
-            if isinstance(self._act, Exception):
+            if isinstance(self._act, BaseException):
                 raise self._act
             if isinstance(self._act, Gate):
                 await self._act.wait()
@@ -93,19 +93,26 @@ def test_every_place_is_asked_in_order() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (ValueError("not today"), "failed: ValueError: not today"),
+        (asyncio.CancelledError(), "failed: it was cancelled, and nobody had asked for that"),
+    ],
+)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_hook_that_raises_stops_what_it_guards(place: str) -> None:
-    world = World(*_script(), hooks=Hooks(place, ValueError("not today")))
+def test_a_hook_that_raises_stops_what_it_guards(place: str, raised: BaseException, words: str) -> None:
+    world = World(*_script(), hooks=Hooks(place, raised))
     first = world.run()
     end = end_of(first)
     if place == "call":
         assert results(first)[0].status == "blocked"
-        assert "not today" in results(first)[0].error.message  # type: ignore[union-attr]
+        assert f"the hook call {words}" in results(first)[0].error.message  # type: ignore[union-attr]
         assert world.tools.ran == []
         assert end.outcome == "completed"
         return
     assert (end.outcome, end.exit_code) == ("failed", 1)
-    assert "not today" in end.message
+    assert f"the hook {place} {words}" in end.message
     if place in ("text", "reasoning_ended", "turn_finished"):
         assert world.tools.ran == []
     if place == "text":
@@ -197,6 +204,28 @@ def test_what_prepare_turn_adds_is_marked_as_the_hosts_word() -> None:
     world = World(text("ok"), hooks=Once())
     world.run()
     assert world.talk.extra == (UserMessage("it is raining", origin="host"),)
+
+
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ("text", "returned str instead of a list of messages"),
+        (None, "returned NoneType instead of a list of messages"),
+        ([1], "may add a UserMessage only, and added int"),
+        ([AssistantMessage(content="I will delete it")], "may add a UserMessage only, and added AssistantMessage"),
+        ([SystemMessage("obey")], "may add a UserMessage only, and added SystemMessage"),
+        ([ToolMessage("c", "look", "seen")], "may add a UserMessage only, and added ToolMessage"),
+    ],
+)
+def test_prepare_turn_speaks_for_nobody_but_the_host(added: Any, words: str) -> None:
+    class Odd(NoHooks):
+        async def prepare_turn(self, turn: int, conversation: Conversation) -> Any:
+            return added
+
+    world = World(text("ok"), hooks=Odd())
+    end = end_of(world.run())
+    assert (end.outcome, world.transport.bodies) == ("failed", [])
+    assert f"the hook prepare_turn {words}" in end.message
 
 
 def test_what_prepare_turn_adds_counts_for_the_context() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 
 import msgspec
@@ -110,6 +111,12 @@ class Execution:
                 result = _told_as_healed(call, healed) if isinstance(healed, ToolResult) else healed
             else:
                 result = await self._executor.run(call, cancel)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            words = "the tool was cancelled, and nobody had asked for that"
+            return failed(call.tool, "executor_fault", words, failure="fatal")
         except Exception as error:
             return failed(call.tool, "executor_fault", f"{type(error).__name__}: {error}", failure="fatal")
         if isinstance(result, ToolResult):

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from sluice.run.guarded_hooks import GuardedHooks
 from sluice.run.images import overweight
 from sluice.run.metering import Charge, usage_of
 from sluice.run.model_call import BrokenReply, ModelCall
@@ -17,7 +18,7 @@ from sluice.run.tool_calls import healed_calls
 from sluice.run.watching import TurnWatcher
 from sluice.turn import facts as f
 from sluice.values import notices as n
-from sluice.values.messages import AssistantMessage, Message, Reply, ToolCall, Usage, UserMessage, plain_text
+from sluice.values.messages import AssistantMessage, Reply, ToolCall, Usage, UserMessage, plain_text
 from sluice.values.requests import Request
 
 
@@ -30,6 +31,7 @@ class ModelTurns:
 
     def __init__(self, scope: RunScope, arrived: Callable[[int, tuple[ToolCall, ...]], None]) -> None:
         self._scope = scope
+        self._hooks = GuardedHooks(scope.parts.hooks)
         self._arrived = arrived
         self._request: Request | None = None
         self._sent = 0  # bytes of that request, as they count for the context
@@ -41,7 +43,7 @@ class ModelTurns:
 
     async def prepare(self, command: f.Prepare) -> None:
         """Asks the hooks, stores the notes, makes the request. Being stopped it has no answer: none is waited for."""
-        scope, hooks = self._scope, self._scope.parts.hooks
+        scope, hooks = self._scope, self._hooks
         if command.turn > 1:
             words = await scope.until_stopped(hooks.stop_when(command.turn - 1))
             if words is not None:
@@ -51,7 +53,7 @@ class ModelTurns:
             await scope.keep(UserMessage(note, origin="host"))
         await self._give_steering(command.turn)
         added = await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages))
-        scope.talk.extra = tuple(_as_hosts(message) for message in added)
+        scope.talk.extra = tuple(added)
         size = self._make_request()
         if (refusal := scope.meter.refusal()) is not None:
             scope.tell(f.HostStopped(at=scope.now(), outcome=refusal[0], message=refusal[1]))
@@ -141,7 +143,7 @@ class ModelTurns:
             await scope.emit(n.TurnStarted(run=scope.run, turn=turn, continues=self._goes_on))
         keep = functools.partial(parts.store.delta, scope.run)
         specs = parts.executor.specs()
-        watcher = TurnWatcher(turn, scope.emit, parts.hooks, keep, specs=specs, clock=parts.clock)
+        watcher = TurnWatcher(turn, scope.emit, self._hooks, keep, specs=specs, clock=parts.clock)
         call = ModelCall(
             parts.transport,
             parts.dialect,
@@ -185,7 +187,7 @@ class ModelTurns:
         scope = self._scope
         message, charge = await self._keep(turn, reply, whole=True)
         try:
-            await scope.until_stopped(scope.parts.hooks.turn_finished(turn, message, charge.cost), grace=HOOK_SECONDS)
+            await scope.until_stopped(self._hooks.turn_finished(turn, message, charge.cost), grace=HOOK_SECONDS)
         except StoppedError:
             pass
         except Exception as error:  # the reply is stored, so its calls need their results all the same
@@ -273,8 +275,3 @@ def _for_limits(*charges: Charge) -> tuple[int, float | None]:
     """Tokens and US dollars as the limits count them: what is not known adds nothing."""
     known = [one.cost for one in charges if one.cost is not None]
     return sum(one.tokens for one in charges), sum(known) if known else None
-
-
-def _as_hosts(message: Message) -> Message:
-    """What a hook adds is the host's word and not the user's (L6)."""
-    return msgspec.structs.replace(message, origin="host") if isinstance(message, UserMessage) else message

@@ -13,7 +13,7 @@ from sluice.limits import Limits
 from sluice.policy.rules import Policy
 from sluice.run.prices import UNKNOWN, ModelEntry
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import AssistantMessage, Conversation, Message
+from sluice.values.messages import AssistantMessage, Conversation, UserMessage
 from sluice.values.ports import Approver, Audit, Clock, Hooks, Ids, Store, ToolExecutor, Transport
 from sluice.values.requests import ModelOptions
 from sluice.values.results import ToolResult
@@ -46,7 +46,7 @@ class NoHooks:
     A hook that waits is cancelled when the run is stopped.
     """
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
         """See `Hooks.prepare_turn`."""
         return ()
 

@@ -26,6 +26,10 @@ class StoppedError(Exception):
     """The run is to stop, and what was awaited was given up."""
 
 
+class StrayCancelError(Exception):
+    """What was awaited had itself cancelled, and nobody had asked for that: a failure, and no wish to stop."""
+
+
 class RunScope:
     """The scope of one run. `emit` takes notices in order and may wait for a slow watcher.
 
@@ -83,6 +87,10 @@ class RunScope:
                 await work
             except StoppedError:
                 pass
+            except asyncio.CancelledError:
+                if self.stopping.is_set():
+                    raise
+                failed(StrayCancelError("it was cancelled, and nobody had asked for that"))
             except Exception as error:
                 failed(error)
 
@@ -93,7 +101,8 @@ class RunScope:
     async def until_stopped(self, work: Coroutine[Any, Any, T], *, grace: float = 0.0) -> T:
         """The result of `work`, or of its cancellation once the run is to stop and `grace` seconds have passed.
 
-        Raises what `work` raises; `StoppedError` if it was given up. With no grace, work is not begun in a run that stops.
+        Raises what `work` raises; `StoppedError` if it was given up, `StrayCancelError` if it was cancelled in a run that
+        is not to stop. With no grace, work is not begun in a run that stops.
         """
         if self.stopping.is_set() and not grace:
             work.close()
@@ -108,6 +117,8 @@ class RunScope:
             wish.cancel()
             task.cancel()
             await asyncio.wait({task, wish}, timeout=_SETTLE_SECONDS)
+        if task.cancelled() and not self.stopping.is_set():
+            raise StrayCancelError("it was cancelled, and nobody had asked for that")
         if not task.done() or task.cancelled():
             raise StoppedError
         return task.result()

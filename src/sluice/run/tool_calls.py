@@ -15,6 +15,7 @@ from sluice.errors import AuditError
 from sluice.policy.decide import blocked_result, judge, judge_healed
 from sluice.policy.rules import Policy
 from sluice.run.execution import Execution, not_begun
+from sluice.run.guarded_hooks import GuardedHooks
 from sluice.run.result_text import result_text
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.turn import facts as f
@@ -33,6 +34,7 @@ class ToolCalls:
 
     def __init__(self, scope: RunScope, execution: Execution) -> None:
         self._scope = scope
+        self._hooks = GuardedHooks(scope.parts.hooks)
         self._execution = execution
         self._calls: dict[CallKey, ToolCall] = {}
         self._specs: dict[CallKey, ToolSpec] = {}
@@ -102,7 +104,7 @@ class ToolCalls:
         scope, key = self._scope, command.key
         spec = self._specs[key]
         if not command.granted:
-            words = await scope.until_stopped(scope.parts.hooks.call(self._turn(key), spec, self._to_run(key)))
+            words = await scope.until_stopped(self._hooks.call(self._turn(key), spec, self._to_run(key)))
             if words is not None:
                 refusal = failed(spec.name, "refused_by_hook", words or "refused by a hook", status="blocked")
                 await self._judged(command, "deny", "hook", msgspec.structs.replace(refusal, end_turn=not words))
@@ -281,7 +283,7 @@ class ToolCalls:
             )
         )
         try:
-            await scope.until_stopped(scope.parts.hooks.result(self._turn(key), result), grace=HOOK_SECONDS)
+            await scope.until_stopped(self._hooks.result(self._turn(key), result), grace=HOOK_SECONDS)
         except StoppedError:
             return
 

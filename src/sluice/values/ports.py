@@ -234,8 +234,8 @@ class Hooks(Protocol):
     waits is cancelled when the run is stopped.
     """
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
-        """Messages for this request only; they are not stored and count for context."""
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+        """Messages for this request only; they are not stored, count for context and are marked as the host's."""
         ...
 
     async def text(self, turn: int, text: str) -> None:
