@@ -136,6 +136,36 @@ def test_a_session_in_use_can_be_forked_as_far_as_it_is_whole(path: Path) -> Non
     pairs_hold(history)
 
 
+def test_a_copy_of_a_part_has_seen_no_file(tmp_path: Path) -> None:
+    """What was read after the cut is not in the copy, so it may not be overwritten there."""
+    path = tmp_path / "s.db"
+
+    async def body() -> list[dict[str, str]]:
+        async with store(path, new_id=lambda: "ses_aa") as s:
+            s.seen = lambda: {"a.txt": "1" * 64}
+            await _turns(s, "r")
+            await s.started("more", UserMessage("read b.txt"))
+            await s.append("more", asks("x"))
+            s.seen = lambda: {"a.txt": "1" * 64, "b.txt": "2" * 64}
+            await s.call_started(allowed("more"))
+            await s.call_ended(allowed("more"), well())
+            at_work = await _seen_in_a_fork(path, None)
+            await s.append("more", ToolMessage("x", "look", "seen"))
+            await s.finished("more", "completed")
+        return [at_work, *[await _seen_in_a_fork(path, upto) for upto in (4, 7, 8, None)]]
+
+    both = {"a.txt": "1" * 64, "b.txt": "2" * 64}
+    assert run(body()) == [{}, {}, both, both, both]
+
+
+async def _seen_in_a_fork(path: Path, upto: int | None) -> dict[str, str]:
+    opening = await opened(path, Wish(how="fork", id="ses_aa", upto=upto))
+    try:
+        return await opening.store.seen_files()
+    finally:
+        await opening.store.close()
+
+
 @pytest.mark.parametrize("upto", [0, 99])
 def test_a_fork_at_no_message_is_refused(upto: int, path: Path) -> None:
     with pytest.raises(StoreError, match="no message"):

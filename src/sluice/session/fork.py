@@ -27,7 +27,8 @@ def fork(
     Runs inside the caller's transaction. A reply is copied with all its results, so the cut may fall a few messages
     after `upto`; a reply that has not all of them yet, in a run that goes on, is left out. What was recorded of starts,
     approvals and changed files stays with the source: no call starts twice. So calls that wait for a person are copied as
-    not started. `words` is the text in which a model is told a result. Raises `StoreError` for a message that is not there.
+    not started. Which files were seen is known of a whole copy only: in a part of the source nobody can tell which of
+    them it has read, so none may be overwritten there before it is read again. `words` is the text in which a model is told a result. Raises `StoreError` for a message that is not there.
     """
     if (
         upto is not None
@@ -71,5 +72,10 @@ def fork(
     for seq, result in enumerate(made_up, len(kept) + 1):
         rows.put(connection, target, seq, result, run=None, answers=calls.pop(0))
     shrunk.copy(connection, source, target, [stored.seq for stored in kept])
-    connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
+    left_out = connection.execute(
+        "SELECT 1 FROM message WHERE session = ? AND seq > ? AND state IN ('whole', 'interrupted') LIMIT 1",
+        (source, kept[-1].seq if kept else 0),
+    ).fetchone()
+    if left_out is None:
+        connection.execute("INSERT INTO seen SELECT ?, path, sha256 FROM seen WHERE session = ?", (target, source))
     return len(kept) + len(made_up)
