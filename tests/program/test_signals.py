@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +115,30 @@ def test_a_signal_ends_a_single_tool_and_all_that_it_started(number: signal.Sign
     shown = finish(process)
     assert (shown.code, json.loads(shown.out)["status"], shown.err) == (code, "cancelled", "")
     assert _sleepers(mark) == []
+
+
+@pytest.mark.parametrize("at", ["text", "call_started"])
+def test_a_storm_of_interrupts_ends_as_one_does_and_its_end_is_stored(at: str, tmp_path: Path) -> None:
+    """A key that is held: until the process is gone."""
+    body = says("so far", finish=None, done=False)
+    fault = f"stall@{len(body)}" if at == "text" else None
+    answers = [body + says(" and on")] if at == "text" else [asks(_sleep(_mark())), says("never")]
+    store = tmp_path / "s.db"
+    with ReplayServer(answers, fault=fault) as server:
+        argv = ["-e", "go", "--base-url", server.url, "--allow-execution-tools", "--output", "stream-json"]
+        process = start(*argv, "--session-store", str(store), cwd=tmp_path)
+        _wait_for(process, at)
+        sent = 0
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            sent += 1
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.003)
+        shown = finish(process)
+    assert sent > 1
+    assert (shown.code, shown.notices()[-1]["outcome"], shown.err.strip()) == (130, "cancelled", "")
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("SELECT outcome FROM run").fetchall() == [("cancelled",)]
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])

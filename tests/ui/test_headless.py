@@ -89,10 +89,10 @@ class Seen:
         self.closes += 1
 
 
-def follow(agent: ScriptedAgent, face: Any) -> int:
+def follow(agent: ScriptedAgent, face: Any, **more: Any) -> int:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        return run_prompt(agent.open, Settings(), "p", face)
+        return run_prompt(agent.open, Settings(), "p", face, **more)
     finally:
         assert agent.closed is agent.opened
         assert {number: signal.getsignal(number) for number in before} == before
@@ -118,11 +118,18 @@ def test_a_signal_asks_the_run_to_end_and_its_last_notice_is_shown(number: signa
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_second_signal_leaves_at_once(number: signal.Signals, code: int) -> None:
-    agent = ScriptedAgent(number, number, signal.SIGINT, wait=True)
+def test_a_signal_that_comes_once_patience_is_over_leaves_at_once(number: signal.Signals, code: int) -> None:
+    agent = ScriptedAgent(number, number, wait=True)
     with pytest.raises(SystemExit) as caught:
-        follow(agent, Seen())
+        follow(agent, Seen(), patience=0.0)
     assert caught.value.code == code
+
+
+def test_a_storm_of_signals_is_one_wish() -> None:
+    agent, face = ScriptedAgent(signal.SIGINT, *[signal.SIGINT] * 20, signal.SIGTERM, wait=True), Seen()
+    assert follow(agent, face) == 130
+    assert agent.reasons == ["cancelled"]
+    assert isinstance(face.notices[-1], RunFinished)
 
 
 def test_a_signal_before_the_agent_is_open_ends_the_start() -> None:

@@ -20,6 +20,7 @@ from sluice.ui.completion import completion, man
 from sluice.ui.config import config
 from sluice.ui.doctor import doctor
 from sluice.ui.init import init
+from sluice.ui.interrupts import INTERRUPTED, Interrupts
 from sluice.ui.invocation import Invocation
 from sluice.ui.models import models
 from sluice.ui.one_call import tool
@@ -63,15 +64,34 @@ def sluice(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code. Never lets an exception out, and no traceback unless asked."""
+    """Runs the command line and returns the exit code. Never lets an exception out, and no traceback unless asked.
+
+    Without `argv` it is the whole process: no Ctrl-C that comes after the first, or at the end, breaks its exit code.
+    """
+    interrupts = Interrupts()
+    try:
+        if argv is None:
+            interrupts.begin()
+        code = _flushed(_called(argv))
+        interrupts.end()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    return code
+
+
+def _called(argv: Sequence[str] | None) -> int:
     invocation = Invocation()
     _open_standard_streams()
     try:
-        code = _call(invocation, argv)
+        return _call(invocation, argv)
     except UnreadError:
-        code = 0
+        return 0
     except KeyboardInterrupt:
-        code = 130
+        return INTERRUPTED
+
+
+def _flushed(code: int) -> int:
+    """The exit code, after what was written to standard output has gone out."""
     try:
         sys.stdout.flush()
     except OSError as error:

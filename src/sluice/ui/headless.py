@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import FrameType
@@ -13,6 +15,7 @@ from typing import Literal, Protocol, TextIO
 
 from sluice.errors import InternalError
 from sluice.run.config import Settings
+from sluice.ui.interrupts import PATIENCE_SECONDS, Interrupts
 from sluice.ui.visible import visible
 from sluice.values.messages import UserMessage
 from sluice.values.notices import Notice, RunFinished
@@ -50,20 +53,31 @@ class Agent(Protocol):
 OpenAgent = Callable[[Settings], AbstractAsyncContextManager[Agent]]
 
 
-def run_prompt(open_agent: OpenAgent, settings: Settings, prompt: str | UserMessage, face: Face) -> int:
+def run_prompt(
+    open_agent: OpenAgent,
+    settings: Settings,
+    prompt: str | UserMessage,
+    face: Face,
+    *,
+    patience: float = PATIENCE_SECONDS,
+) -> int:
     """Runs one prompt to its end, shows it on `face`, and returns the exit code (L12).
 
-    The first SIGINT, SIGTERM or SIGHUP asks the run to end and waits for its last notice; a second one leaves at once
-    (`SystemExit`). When nobody reads standard output any more, the run is ended and the code is 0: that is no error.
-    Any other error of the face ends the run too, and is raised after it. Errors of `open_agent` pass through. Signal
-    handlers are as before when it returns.
+    The first SIGINT, SIGTERM or SIGHUP asks the run to end and waits for its last notice. Those that follow within
+    `patience` seconds say the same; one that comes later leaves at once (`SystemExit`), and one that comes another
+    `patience` seconds later leaves without closing anything. When nobody reads standard output any more, the run is ended
+    and the code is 0: that is no error. Any other error of the face ends the run too, and is raised after it. Errors of
+    `open_agent` pass through. Signal handlers are as before when it returns.
     """
-    return asyncio.run(_Run(face).follow(open_agent, settings, prompt))
+    return asyncio.run(_Run(face, patience).follow(open_agent, settings, prompt))
 
 
 class _Run:
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, patience: float) -> None:
         self._face = face
+        self._patience = patience
+        self._heard = 0.0  # when the signal came that counts
+        self._leaving = False
         self._agent: Agent | None = None
         self._task: asyncio.Task[int] | None = None
         self._reason: Reason | None = None
@@ -72,7 +86,7 @@ class _Run:
     async def follow(self, open_agent: OpenAgent, settings: Settings, prompt: str | UserMessage) -> int:
         self._task = asyncio.current_task()
         finished: RunFinished | None = None
-        with _signals(self._signalled):
+        with _signals(self._signalled, lambda: self._reason is not None):
             try:
                 async with open_agent(settings) as agent:
                     self._agent = agent
@@ -116,9 +130,15 @@ class _Run:
 
     def _signalled(self, reason: Reason) -> None:
         """In the main thread, between two byte codes, perhaps inside a blocked write."""
+        now = time.monotonic()
         if self._reason is not None:
+            if now - self._heard < self._patience:  # the same wish once more: a key that is held, a storm
+                return
+            if self._leaving:
+                os._exit(STOPPED[self._reason])
+            self._heard, self._leaving = now, True
             raise SystemExit(STOPPED[self._reason])
-        self._reason = reason
+        self._reason, self._heard = reason, now
         if self._task is not None:
             self._task.get_loop().call_soon_threadsafe(self._stop)
 
@@ -130,7 +150,7 @@ class _Run:
 
 
 @contextmanager
-def _signals(handle: Callable[[Reason], None]) -> Iterator[None]:
+def _signals(handle: Callable[[Reason], None], heard: Callable[[], bool]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread may have handlers
         yield
         return
@@ -149,6 +169,8 @@ def _signals(handle: Callable[[Reason], None]) -> Iterator[None]:
         yield
     finally:
         for number, old in before.items():
+            if heard():
+                Interrupts.followed(old)
             signal.signal(number, old)
 
 
