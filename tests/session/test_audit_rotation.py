@@ -79,6 +79,13 @@ def test_a_log_of_one_file_goes_on_when_it_has_reached_the_bound(path: Path) -> 
     assert whole(path)
 
 
+def test_each_file_takes_a_record_whatever_the_bound(path: Path) -> None:
+    written(path, 5, bound=1)
+    assert numbers(path) == list(range(5))
+    assert len(closed_files(str(path))) == 4
+    assert whole(path)
+
+
 def test_who_has_an_old_file_open_goes_on_in_the_new_one(path: Path) -> None:
     first, second = (AuditLog(str(path), max_bytes=BOUND) for _ in range(2))
     first.record("x", n=0)
@@ -153,6 +160,13 @@ def test_lines_cut_off_a_closed_file_are_noticed(lines: int, path: Path) -> None
     assert "not written to its end" in verify(str(path)).fault
 
 
+def test_files_of_other_numbers_are_noticed(path: Path) -> None:
+    written(path, 12)
+    for one in reversed(closed_files(str(path))):
+        os.rename(one.path, one.path.replace(f"{one.number:06d}", f"{one.number + 1:06d}"))
+    assert "does not go on from audit-000002.jsonl" in verify(str(path)).fault
+
+
 def test_lines_behind_the_closing_line_are_noticed(path: Path) -> None:
     written(path, 12)
     one, other, *_ = (Path(found.path) for found in closed_files(str(path)))
@@ -203,6 +217,29 @@ def test_removed_files_are_told_from_lost_ones(path: Path) -> None:
     os.unlink(closed[2].path)
     assert closed[2].name in verify(str(path)).fault
     log.close()
+
+
+def test_numbers_go_on_where_no_closed_file_is_left(path: Path) -> None:
+    written(path, 12)
+    count = len(closed_files(str(path)))
+    log = AuditLog(str(path), max_bytes=10**6)
+    assert log.remove_closed(time.time() + 1)[0] == count
+    log.close()
+    assert closed_files(str(path)) == []
+    written(path, 1)
+    assert [one.number for one in closed_files(str(path))] == [count + 1]
+    assert verify(str(path)).removed == count
+    assert whole(path)
+
+
+def test_a_file_that_was_cut_before_it_was_removed_is_noticed(path: Path) -> None:
+    written(path, 12)
+    cut, second, *_ = (Path(one.path) for one in closed_files(str(path)))
+    cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
+    log = AuditLog(str(path), max_bytes=10**6)
+    assert log.remove_closed(next(iter(records(str(second))))["at"])[0] == 1
+    log.close()
+    assert "no line says that it was removed" in verify(str(path)).fault
 
 
 def test_a_log_that_goes_on_while_it_is_read_is_looked_at_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +329,8 @@ def _count_down(monkeypatch: pytest.MonkeyPatch, left: int, how: str) -> None:
         return call
 
     for name in CALLS:
-        monkeypatch.setattr(os, name, patched(name, getattr(os, name)))
+        real = (lambda _fd: None) if name.endswith("sync") else getattr(os, name)  # what is written outlives a process
+        monkeypatch.setattr(os, name, patched(name, real))
 
 
 @pytest.mark.parametrize("how", ["before", "behind", "halfway", "fails"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sluice.session import blobs
 from sluice.session.blobs import BlobJournal, prune
 from sluice.tools.workspace import PathError, Workspace
 
@@ -239,4 +240,20 @@ def test_an_index_that_is_exchanged_while_it_is_opened_loses_no_line(
 
     monkeypatch.setattr(fcntl, "flock", meanwhile)
     BlobJournal(str(tmp_path)).keep("new", None, None)
+    assert [line["path"] for line in lines(tmp_path)] == ["new"]
+
+
+def test_two_that_prune_at_once_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = time.time() - 31 * 86_400
+    BlobJournal(str(tmp_path), now=lambda: past).keep("old", None, None)
+    alone = blobs._alone
+
+    def meanwhile(fd: int) -> bool:
+        monkeypatch.setattr(blobs, "_alone", alone)
+        prune(str(tmp_path), set())
+        BlobJournal(str(tmp_path)).keep("new", None, None)
+        return alone(fd)
+
+    monkeypatch.setattr(blobs, "_alone", meanwhile)
+    prune(str(tmp_path), set())
     assert [line["path"] for line in lines(tmp_path)] == ["new"]

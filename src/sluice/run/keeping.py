@@ -132,8 +132,7 @@ def _made_room(settings: Settings, state: Path) -> list[str]:
     for path in sorted((data_folder() / "projects").glob(f"*/{STORE}")):
         one = msgspec.structs.replace(settings, session_store=str(path))
         with contextlib.suppress(StoreError):
-            if settings.session_days is not None:
-                gone += len(removed(one, (), True, settings.session_days))
+            gone += len(removed(one, (), True, settings.session_days))
             given_back(one, True)
     with contextlib.suppress(StoreError):
         pruned(settings, state)
