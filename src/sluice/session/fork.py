@@ -27,8 +27,9 @@ def fork(
     Runs inside the caller's transaction. A reply is copied with all its results, so the cut may fall a few messages
     after `upto`; a reply that has not all of them yet, in a run that goes on, is left out. What was recorded of starts,
     approvals and changed files stays with the source: no call starts twice. So calls that wait for a person are copied as
-    not started. Which files were seen is known of a whole copy only: in a part of the source nobody can tell which of
-    them it has read, so none may be overwritten there before it is read again. `words` is the text in which a model is told a result. Raises `StoreError` for a message that is not there.
+    not started. Which files were seen goes with a whole copy only: in a part of the source nobody can tell which of them
+    it has read, so none may be overwritten there before it is read again. `words` is the text in which a model is told a
+    result. Raises `StoreError` for a message that is not there.
     """
     if (
         upto is not None
