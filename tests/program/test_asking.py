@@ -22,9 +22,11 @@ def _fixture(folder: Path, name: str = "write_file_safe", **arguments: object) -
     return path
 
 
-def _on_a_terminal(folder: Path, fixture: Path, typed: bytes, *more: str) -> tuple[int, str]:
-    """Exit code and everything shown. `typed` is typed when the question is there."""
-    argv = [*PROGRAM, "-e", "go", "--mode", "mock", "--mock-fixture", str(fixture), "--ask", *more]
+def _on_a_terminal(
+    folder: Path, fixture: Path, typed: bytes | None, *more: str, flags: tuple[str, ...] = ("--ask",)
+) -> tuple[int, str]:
+    """Exit code and everything shown. `typed` is typed when the question is there; `None`: the program is killed then."""
+    argv = [*PROGRAM, "-e", "go", "--mode", "mock", "--mock-fixture", str(fixture), *flags, *more]
     pid, master = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -44,7 +46,10 @@ def _on_a_terminal(folder: Path, fixture: Path, typed: bytes, *more: str) -> tup
             seen += piece
             if not answered and b"to the model: " in seen:
                 answered = True
-                os.write(master, typed)
+                if typed is None:
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    os.write(master, typed)
     finally:
         os.close(master)
         status = os.waitpid(pid, 0)[1]
@@ -102,3 +107,47 @@ def test_a_rule_of_the_users_config_denies_and_the_audit_log_says_which(tmp_path
     assert not (tmp_path / "f").exists()
     assert "deny:*[touch *]" in sluice("audit", "show", cwd=tmp_path).out
     assert sluice("audit", "verify", cwd=tmp_path).code == 0
+
+
+# -- killed at the question
+
+_AGAIN = ("--continue",)
+
+
+def _killed_at_the_question(folder: Path) -> Path:
+    """A session whose process died while the person was asked; and what the model says in the next one."""
+    code, seen = _on_a_terminal(folder, _fixture(folder, path="new.txt", content="x"), None)
+    assert code == -signal.SIGKILL, seen
+    assert not (folder / "new.txt").exists()
+    answer = folder / "answer.json"
+    answer.write_text(json.dumps([{"role": "assistant", "content": "And that is that."}]))
+    return answer
+
+
+@pytest.mark.usefixtures("pseudo_terminals")
+@pytest.mark.parametrize("typed", [b"y\n", b"n\n"])
+def test_on_a_terminal_the_next_run_asks_again_before_its_prompt(tmp_path: Path, typed: bytes) -> None:
+    """Without --ask: what waited is asked about, and nothing else."""
+    answer = _killed_at_the_question(tmp_path)
+    assert "[waiting for your approval: write_file_safe]" in sluice("sessions", "list", cwd=tmp_path).out
+    assert "waiting for your approval" in sluice("sessions", "show", cwd=tmp_path).out
+    assert sluice("sessions", "check", cwd=tmp_path).code == 1, "not opened since: it has no end"
+    code, seen = _on_a_terminal(tmp_path, answer, typed, flags=_AGAIN)
+    assert code == 0, seen
+    assert "waiting for your approval: write_file_safe" in seen
+    assert "the process ended while you were asked about it" in seen
+    assert seen.index("to the model: ") < seen.index("And that is that.")
+    assert (tmp_path / "new.txt").exists() is (typed == b"y\n")
+    assert sluice("sessions", "check", cwd=tmp_path).code == 0
+    assert "waiting" not in sluice("sessions", "list", cwd=tmp_path).out
+
+
+def test_without_a_terminal_the_next_run_leaves_it_undone(tmp_path: Path, pseudo_terminals: object) -> None:
+    answer = _killed_at_the_question(tmp_path)
+    more = ["--mode", "mock", "--mock-fixture", str(answer), "--allow-mutating-tools", *_AGAIN]
+    shown = sluice("-e", "go", *more, cwd=tmp_path)
+    assert (shown.code, "And that is that." in shown.out) == (0, True), shown
+    assert "waiting for your approval: write_file_safe" in shown.err
+    assert "nobody can be asked now" in sluice("sessions", "show", cwd=tmp_path).out
+    assert not (tmp_path / "new.txt").exists()
+    assert sluice("sessions", "check", cwd=tmp_path).code == 0

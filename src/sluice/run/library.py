@@ -31,7 +31,7 @@ from sluice.run.sync import last_notice
 from sluice.run.wiring import make_policy, open_agent
 from sluice.session.memory import MemoryStore
 from sluice.session.wish import Wish
-from sluice.values.messages import UserMessage
+from sluice.values.messages import ToolCall, UserMessage
 from sluice.values.notices import Notice, RunFinished
 from sluice.values.ports import Approver, Hooks, Store, Transport
 
@@ -187,10 +187,19 @@ class Agent:
         """The id of the stored session, to come back with `resume`; empty before it is open, and for one in memory."""
         return "" if self._open is None else self._open[1].session
 
+    @property
+    def waiting(self) -> tuple[ToolCall, ...]:
+        """The calls of a resumed session that wait since its process died, because a person was being asked about the first;
+        empty before it is open, and while a run is going. The next run asks about them before anything else."""
+        return () if self._open is None else self._open[1].waiting
+
     def run(
-        self, prompt: str | UserMessage, *, images: Sequence[str | os.PathLike[str]] = ()
+        self, prompt: str | UserMessage | None, *, images: Sequence[str | os.PathLike[str]] = ()
     ) -> AsyncGenerator[Notice, None]:
         """Answers one prompt: an iterator of notices in order, the last of them `RunFinished`, exactly once.
+
+        Calls that wait (`waiting`) are settled first. Without a prompt (`None`) that is all, and the model goes on from
+        there; where none waits, nothing is done.
 
         `images` are files to be shown to the model. For what a model, a tool or a server did it never raises: the outcome
         of `RunFinished` says it. Closing the iterator early, or being cancelled in it, stops the run; tools are ended and
@@ -198,7 +207,7 @@ class Agent:
         is not open, `ConfigurationError` for an image that cannot be used.
         """
         _stack, loop = self._opened()
-        return loop.run(with_images(prompt, images, self._in_force) if images else prompt)
+        return loop.run(with_images(prompt, images, self._in_force) if images and prompt is not None else prompt)
 
     def steer(self, words: str | UserMessage) -> SteeringTicket:
         """Gives the model words between two turns of the run that is going; a `Steered` notice tells when it gets them.
@@ -215,7 +224,7 @@ class Agent:
 
     def run_sync(
         self,
-        prompt: str | UserMessage,
+        prompt: str | UserMessage | None,
         *,
         images: Sequence[str | os.PathLike[str]] = (),
         watch: Callable[[Notice], None] | None = None,

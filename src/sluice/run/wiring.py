@@ -67,13 +67,15 @@ async def open_agent(
     news: Sequence[str] = (),
     instructions: Instructions = NO_INSTRUCTIONS,
     in_front_changed: Callable[[], None] | None = None,
+    ask_waiting: Approver | None = None,
 ) -> AsyncIterator[Agent]:
     """An agent over `settings.workspace` (absolute, existing); closes on leaving all that it opened.
 
     What is given beside the settings takes the place of what they would make, and is not closed: `store`, `policy`,
     `transport`, the words of `system_prompt`. `tools` are offered besides the built-in ones, `news` told by the first run.
     `instructions` are what files of the folder say; they are sent before the conversation, as untrusted text.
-    `in_front_changed` is called when `Parts.in_front` may have changed.
+    `ask_waiting` is who is asked about calls that wait in the session since a run of it was broken off, where there is no
+    `approver`. `in_front_changed` is called when `Parts.in_front` may have changed.
     With `intent` its runs also tell what a call's arguments say while they are still being written.
     Raises `ConfigurationError` for settings that cannot be used, before anything was sent.
     """
@@ -115,6 +117,7 @@ async def open_agent(
             mode=settings.mode,
             hooks=hooks or NoHooks(),
             approver=approver,
+            ask_waiting=ask_waiting,
             end_jobs=jobs.end_all,
             in_front=lambda: jobs.in_front,
             to_background=jobs.to_background,

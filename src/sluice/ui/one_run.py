@@ -111,6 +111,8 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
         wanted: dict[str, Any] = {"instructions": instructions_for(settings)}
         if settings.ask:
             wanted["approver"] = _approver(settings)
+        elif settings.session.how in ("continue", "resume"):
+            wanted["ask_waiting"] = _at_terminal(settings)
         if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
             wanted["intent"] = True
         return run_prompt(partial(open_agent, **wanted), settings, prompt, _face(settings))
@@ -120,6 +122,13 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
 
 def _approver(settings: Settings) -> Approver | None:
     """Who is asked: the person at the terminal, where the text face is. Nobody, and a warning, anywhere else."""
+    found = _at_terminal(settings)
+    if found is None:
+        click.echo("warning: --ask has nobody to ask here; what is not allowed is denied", err=True)
+    return found
+
+
+def _at_terminal(settings: Settings) -> Approver | None:
     from functools import partial
 
     from sluice.run.approvals import TerminalApprover, has_terminal
@@ -127,7 +136,6 @@ def _approver(settings: Settings) -> Approver | None:
     from sluice.ui.visible import visible
 
     if settings.output != "text" or not has_terminal():
-        click.echo("warning: --ask has nobody to ask here; what is not allowed is denied", err=True)
         return None
     return TerminalApprover(
         partial(visible, strict=True), folder=settings.workspace, details=partial(call_details, settings.workspace)

@@ -23,6 +23,7 @@ def stored_blocks(history: Conversation, subjects: Mapping[str, str | None]) -> 
     """The blocks of the last messages, oldest first, and a line that says how many came before.
 
     `subjects` is as in `SessionOpened`; a call of a tool that is not in it, or without its subject, shows its arguments.
+    A call without a result waits for the person.
     """
     blocks: list[Block] = []
     first = _first_shown(history)
@@ -49,6 +50,8 @@ def stored_blocks(history: Conversation, subjects: Mapping[str, str | None]) -> 
                 call.finishes(_result(message), 0.0)
             case _:
                 pass  # instructions of the host
+    for call in calls.values():
+        call.judged("ask", "")
     return blocks
 
 

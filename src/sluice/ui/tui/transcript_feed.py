@@ -30,6 +30,7 @@ class TranscriptFeed:
         self._text: MarkdownStream | None = None
         self._reasoning: ReasoningBlock | None = None
         self._calls: dict[tuple[int, int], CallBlock] = {}  # by turn and arrival, then by turn and -1 - position
+        self._waiting: list[CallBlock] = []  # of the session that was opened: they are asked about by its next run
         self._turn_said = self._turn_text = False
         self._last_error = ""
         self._noted = False  # the last block is a line of the host's own
@@ -149,6 +150,8 @@ class TranscriptFeed:
             case n.CallProgressed():
                 self._begin_call(event.turn, event.arrival, event.tool).grows(event.size, event.name, event.tail)
             case n.CallArrived():
+                if not event.turn and self._waiting:  # it stands there already
+                    self._calls[event.turn, event.arrival] = self._waiting.pop(0)
                 call = self._begin_call(event.turn, event.arrival, event.tool)
                 call.arrives(event.subject, event.status)
                 self._calls[event.turn, -1 - event.position] = call
@@ -242,6 +245,7 @@ class TranscriptFeed:
         self._started = ()
         self.blocks[:] = stored_blocks(event.history, event.subjects)
         self.draft = 0
+        self._waiting = [block for block in self.blocks if isinstance(block, CallBlock) and not block.over]
         for block in self.blocks:
             block.show_details(self.details)
         if event.history:
