@@ -132,3 +132,30 @@ def test_an_answer_that_cannot_be_kept_counts_until_the_end(folder: Path, tmp_pa
         assert "Use tabs." in str(transport.bodies)
 
     run(work)
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_file_that_cannot_be_read_is_said_once_before_anything_is_asked(
+    folder: Path, tmp_path: Path, another: bool
+) -> None:
+    (folder / "AGENTS.md").unlink()
+    (folder / "AGENTS.md").symlink_to(tmp_path / "elsewhere")
+    if another:
+        (tmp_path / ".git").mkdir()
+        (tmp_path / "AGENTS.md").write_text("Use tabs.")
+
+    async def work() -> None:
+        async with open_face(tmp_path) as face:
+            warned = await face.until(n.Warned)
+            assert warned.message.startswith("AGENTS.md is not read: ")
+            assert not warned.expected
+            asked = [file.path for file in face.interaction.unknown_files()]
+            assert asked == (["../AGENTS.md"] if another else [])
+            if another:
+                face.interaction.trust(True)
+                told = await face.until(n.Warned, lambda event: event.expected)
+                assert told.message.startswith("../AGENTS.md (9 bytes) is given")
+            lines = [event.message for event in face.of(n.Warned)]
+            assert len([line for line in lines if line.startswith("AGENTS.md is not read")]) == 1
+
+    run(work)

@@ -46,6 +46,10 @@ class FolderTrust:
             found.append(UntrustedFile(path=str(PROJECT_FILE), bytes=self._config[0], purpose=_CONFIG))
         return tuple(found)
 
+    def problems(self) -> tuple[str, ...]:
+        """A line for each file that is there and cannot be read, for as long as nobody has answered."""
+        return self._instructions.problems if self.answer is None else ()
+
     def given(self) -> Instructions:
         """What the model is given of these files: nothing until somebody has said so."""
         return self._instructions if self.answer else NO_INSTRUCTIONS

@@ -109,6 +109,8 @@ class _Live:
         self._trust = await in_thread(self._looked_at_folder)
         self._session_now = await self._opened(self._settings.session)
         self._tell_session(await self._session.history())
+        for line in self._trust.problems():  # before the question: what is not there to be read is no part of it
+            self._warn(line)
         self._driver = asyncio.get_running_loop().create_task(self._drive())
 
     def _looked_at_folder(self) -> FolderTrust:
@@ -412,7 +414,7 @@ class _Live:
         given = self._instructions()
         agent.send_first(*given.messages())
         self._wake.set()  # a call that waits is asked about now
-        for line in given.told():
+        for line in given.given():  # what cannot be read was said before the question
             self._warn(line)
 
     def _warn(self, line: str) -> None:
