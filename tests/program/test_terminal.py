@@ -108,6 +108,29 @@ def test_suspending_gives_the_terminal_back_and_going_on_takes_it_again(
     assert screen.modes() == before
 
 
+def test_killed_at_a_question_it_asks_again_when_the_session_is_taken_up(
+    terminal: Callable[..., Terminal], work: Path
+) -> None:
+    patch = asks(("write_file_safe", {"path": "b.txt", "content": "new"}))
+    with ReplayServer([patch, says("It is **there**.")], split=5) as server:
+        more = ("-w", "work", "--base-url", server.url, "--model", "m-1")
+        screen = terminal()
+        screen.start(*more)
+        screen.until("m-1", "›")
+        screen.types("Please write it")
+        screen.keys("Enter")
+        screen.until("y once", "b.txt")
+        os.kill(screen.program(), signal.SIGKILL)
+        again = terminal()
+        again.start(*more, "--continue")
+        again.until("y once", "b.txt", "going on with session", "waiting for your approval")
+        again.keys("y")
+        again.until("It is there.", "completed")
+        os.kill(again.program(), signal.SIGTERM)
+        again.until("shell$")
+    assert (work / "b.txt").read_text() == "new"
+
+
 BROKEN = """
 import asyncio
 from sluice.testing.scripted_interaction import ScriptedInteraction

@@ -50,6 +50,11 @@ class Face:
         found: Situation = await self.until(Situation, lambda event: not event.running)
         return found
 
+    async def idle_for_a_while(self) -> None:
+        """Lets the interaction do all that it does by itself."""
+        for _ in range(200):
+            await asyncio.sleep(0)
+
     async def said(self, prompt: str) -> n.RunFinished:
         """Submits a prompt and returns the end of its run, once nothing runs any more."""
         self.interaction.submit(prompt)
