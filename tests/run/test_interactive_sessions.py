@@ -182,7 +182,7 @@ def test_what_a_session_cost_is_known_when_it_is_opened_again(tmp_path: Path) ->
         reply = {"content": "one", "usage": usage}
         async with open_face(tmp_path, reply, reply, **priced) as face:
             ask = face.interaction
-            assert ask.cost_lines() == ("nothing has been asked in this session yet",)
+            assert ask.cost_lines() == ("no reply of this session has said yet what it used",)
             await face.said("a")
             await face.said("b")
             now = ask.situation()

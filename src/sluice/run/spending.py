@@ -57,7 +57,7 @@ class Spending:
     def lines(self) -> Iterator[str]:
         """By run, the turns of the last run, and the session."""
         if not self._all:
-            yield "nothing has been asked in this session yet"
+            yield "no reply of this session has said yet what it used"
             return
         runs: dict[int, list[Spent]] = {}
         for one in self._all:

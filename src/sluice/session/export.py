@@ -1,11 +1,14 @@
 """A session as one JSON object, or as Markdown to read.
 
-The JSON holds everything that is stored of the session; it is read in one transaction, message by message, so a session
-of any length can be exported. Control characters are in the Markdown as they were: whoever prints it makes them visible.
+The JSON holds everything that is stored of the session. It is read in short steps up to the message that was the last one
+at the beginning, so a session of any length can be exported, and each step is over before anything of it is given out:
+whoever takes the pieces may pause between them (a pager does) and keeps no log from being emptied. Control characters are
+in the Markdown as they were: whoever prints it makes them visible.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -15,33 +18,82 @@ import msgspec
 from sluice.errors import StoreError
 from sluice.session import markdown_quotes as quotes
 from sluice.session import rows
+from sluice.session.folding import arriving
 from sluice.session.waiting import asked_keys
 from sluice.values.messages import AssistantMessage, ImagePart, SystemMessage, ToolMessage, UserMessage
 
 FORMAT = 1  # of the exported JSON
+_MARKS = {"whole": "", "open": " (open: as far as it has arrived)"}
+_STEP_MESSAGES = 100  # that are read at a time, at most
+_STEP_BYTES = 1024 * 1024  # of their JSON; a longer message is a step of its own
 
 
 def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
     """Pieces of one JSON object: `sluice_session` (the format), `session`, `runs`, `waiting` (the calls that wait for a
     person's approval), `messages`. Raises `StoreError`."""
-    about = _one(connection, session)
-    connection.execute("BEGIN")  # one view of it all, whoever writes meanwhile
-    try:
-        yield b'{"sluice_session":%d,"session":%s,"runs":[' % (FORMAT, _dump(about))
-        found = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number", (session,)).fetchall()
-        for at, (run,) in enumerate(found):
-            yield (b",\n" if at else b"\n") + _dump(_run(connection, run))
+    with _moment(connection):
+        about, end = _one(connection, session), _end(connection, session)
+        runs = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number", (session,)).fetchall()
         waiting = [
             {"run": key.run, "turn": key.turn, "position": key.position, "tool": tool}
             for key, tool in asked_keys(connection, session)
         ]
-        yield b'\n],"waiting":%s,"messages":[' % _dump(waiting)
-        for at, stored in enumerate(rows.stored_messages(connection, session, all_states=True)):
-            place = {"seq": stored.seq, "run": stored.run, "turn": stored.turn, "state": stored.state}
-            yield (b",\n" if at else b"\n") + _dump({**place, "message": stored.message})
-        yield b"\n]}\n"
+    yield b'{"sluice_session":%d,"session":%s,"runs":[' % (FORMAT, _dump(about))
+    for at, (run,) in enumerate(runs):
+        with _moment(connection):
+            piece = _dump(_run(connection, session, run))
+        yield (b",\n" if at else b"\n") + piece
+    yield b'\n],"waiting":%s,"messages":[' % _dump(waiting)
+    for at, stored in enumerate(_messages(connection, session, end)):
+        place = {"seq": stored.seq, "run": stored.run, "turn": stored.turn, "state": stored.state}
+        yield (b",\n" if at else b"\n") + _dump({**place, "message": stored.message})
+    yield b"\n]}\n"
+
+
+@contextlib.contextmanager
+def _moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """One view of the store, whoever writes meanwhile. Nothing is given out inside it."""
+    connection.execute("BEGIN")
+    try:
+        yield
     finally:
         connection.execute("COMMIT")
+
+
+def _end(connection: sqlite3.Connection, session: str) -> int:
+    return int(
+        connection.execute("SELECT coalesce(max(seq), 0) FROM message WHERE session = ?", (session,)).fetchone()[0]
+    )
+
+
+def _messages(connection: sqlite3.Connection, session: str, end: int) -> Iterator[rows.Stored]:
+    """The messages up to `end`; of one that is still arriving, what has arrived. Raises `StoreError`."""
+    after = 0
+    while after < end:
+        found = _step(connection, session, after, end)
+        if not found:
+            raise _gone(session)
+        yield from found
+        after = found[-1].seq
+
+
+def _step(connection: sqlite3.Connection, session: str, after: int, end: int) -> list[rows.Stored]:
+    found: list[rows.Stored] = []
+    size = 0
+    stored = rows.stored_messages(connection, session, after=after, upto=end, all_states=True)
+    with _moment(connection), contextlib.closing(stored):
+        for one in stored:
+            if one.state == "open":
+                one = one._replace(message=arriving(connection, session, one.seq))
+            found.append(one)
+            size += len(_dump(one.message))
+            if len(found) >= _STEP_MESSAGES or size >= _STEP_BYTES:
+                break
+    return found
+
+
+def _gone(session: str) -> StoreError:
+    return StoreError("refused", f"session {session} was removed while it was being read")
 
 
 def _dump(value: object) -> bytes:
@@ -61,8 +113,10 @@ def _rows(connection: sqlite3.Connection, query: str, *given: object) -> list[di
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def _run(connection: sqlite3.Connection, run: str) -> dict[str, Any]:
-    about = _rows(connection, "SELECT id, number, started_at, duration_ns, outcome FROM run WHERE id = ?", run)[0]
+def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, Any]:
+    found = _rows(connection, "SELECT id, number, started_at, duration_ns, outcome FROM run WHERE id = ?", run)
+    if not found:
+        raise _gone(session)
     calls = _rows(
         connection,
         "SELECT turn, position, tool, digest, rule, started_at, status, result FROM call WHERE run = ?",
@@ -75,7 +129,7 @@ def _run(connection: sqlite3.Connection, run: str) -> dict[str, Any]:
         used["usage"] = msgspec.Raw(used["usage"].encode())
     notices = _rows(connection, "SELECT body FROM notice WHERE run = ? ORDER BY number", run)
     return {
-        **about,
+        **found[0],
         "calls": calls,
         "usage": usage,
         "approvals": _rows(connection, "SELECT turn, position, tool, digest, granted FROM approval WHERE run = ?", run),
@@ -90,14 +144,14 @@ def _run(connection: sqlite3.Connection, run: str) -> dict[str, Any]:
 
 def as_markdown(connection: sqlite3.Connection, session: str) -> Iterator[str]:
     """Pieces of a Markdown text, in which each message stays between its own heading and the next. Raises `StoreError`."""
-    about = _one(connection, session)
+    with _moment(connection):
+        about, end = _one(connection, session), _end(connection, session)
+        waiting = {key for key, _tool in asked_keys(connection, session)}
     yield f"# Session {session}\n\nProject: {quotes.code(about['project'])}\n"
     if about["parent"]:
         yield f"Forked at: {quotes.name(about['parent'])}\n"
-    waiting = {key for key, _tool in asked_keys(connection, session)}
-    for stored in rows.stored_messages(connection, session, all_states=True):
-        mark = "" if stored.state == "whole" else f" ({stored.state})"
-        yield f"\n## {stored.seq} · {_who(stored.message)}{mark}\n"
+    for stored in _messages(connection, session, end):
+        yield f"\n## {stored.seq} · {_who(stored.message)}{_MARKS.get(stored.state, f' ({stored.state})')}\n"
         waits = {key.position for key in waiting if (key.run, key.turn) == (stored.run, stored.turn)}
         yield from _shown(stored.message, waits)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
+
 from sluice.errors import StoreError
 from sluice.session import rows
 from sluice.values.messages import AssistantMessage, Reasoning, ToolCall, ToolMessage
@@ -59,6 +61,16 @@ def fold(
     connection.execute("UPDATE run SET chunks = max(chunks, ?) WHERE id = ?", (first + count, run))
     connection.execute("DELETE FROM chunk WHERE run = ? AND seq >= ?", (run, first))
     return message
+
+
+def arriving(connection: sqlite3.Connection, session: str, seq: int) -> AssistantMessage:
+    """What has arrived so far of an open message, to be shown. A call of it is `cut`: it is not whole yet."""
+    chunks = connection.execute(
+        "SELECT c.kind, c.body FROM message m JOIN chunk c ON c.run = m.run AND c.seq >= m.first_chunk "
+        "WHERE m.session = ? AND m.seq = ? ORDER BY c.seq",
+        (session, seq),
+    ).fetchall()
+    return msgspec.structs.replace(_arrived(chunks), stop_reason=None)
 
 
 def _arrived(chunks: list[tuple[str, str]]) -> AssistantMessage:

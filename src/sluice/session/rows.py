@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -194,7 +194,7 @@ def next_seq(connection: sqlite3.Connection, session: str) -> int:
 
 def stored_messages(
     connection: sqlite3.Connection, session: str, *, after: int = 0, upto: int | None = None, all_states: bool = False
-) -> Iterator[Stored]:
+) -> Generator[Stored, None, None]:
     """The messages of a session in order. Without `all_states` only those that count: no open and no dropped ones."""
     states = ("whole", "interrupted", "open", "dropped") if all_states else ("whole", "interrupted")
     marks = ",".join("?" * len(states))

@@ -1,0 +1,127 @@
+"""What is written of a session: a reply that has not ended, and a reader who takes his time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session_world import killed, opened, run, store, tampered
+
+from sluice.errors import StoreError
+from sluice.session import export
+from sluice.session.disk import reading
+from sluice.session.opening import Wish
+from sluice.testing.store_kit import asks
+from sluice.values.messages import ToolMessage, UserMessage
+
+Form = Callable[[sqlite3.Connection, str], Iterator[Any]]
+FORMS = pytest.mark.parametrize("form", [export.as_json, export.as_markdown])
+
+
+def _both(path: Path) -> tuple[dict[str, Any], str]:
+    with reading(path) as connection:
+        found = json.loads(b"".join(export.as_json(connection, "ses")))
+        return found, "".join(export.as_markdown(connection, "ses"))
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_what_has_arrived_of_a_reply_is_shown(dead: bool, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> tuple[dict[str, Any], str]:
+        s = (await opened(path, Wish(), new_id=lambda: "ses")).store
+        await s.started("r", UserMessage("go"))
+        await s.reply_began("r", 1)
+        await s.delta("r", "reasoning", "a thought")
+        await s.delta("r", "text", "word " * 3)
+        await s.delta("r", "text", "and more")
+        await s.history()  # committed with it
+        if dead:
+            await killed(s)
+            return _both(path)
+        found = _both(path)
+        await s.finished("r", "aborted")
+        await s.close()
+        return found
+
+    found, shown = run(body())
+    message = found["messages"][1]
+    assert (message["state"], message["message"]["content"]) == ("open", "word word word and more")
+    assert message["message"]["reasoning"][0]["text"] == "a thought"
+    assert "## 2 · Assistant (open: as far as it has arrived)\n\n> a thought\n\nword word word and more\n" in shown
+
+
+def _long(path: Path, count: int) -> None:
+    async def body() -> None:
+        async with store(path, new_id=lambda: "ses") as s:
+            for number in range(count):
+                await s.started(f"r{number}", UserMessage("x" * (2 * 1024 * 1024 if number == 1 else 10)))
+                await s.append(f"r{number}", asks("a"))
+                await s.append(f"r{number}", ToolMessage("a", "look", f"result {number}"))
+                await s.finished(f"r{number}", "completed")
+
+    run(body())
+
+
+@FORMS
+def test_who_reads_slowly_keeps_no_log_from_being_emptied(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    _long(path, 8)
+    writer = sqlite3.connect(path, isolation_level=None)
+    with reading(path) as connection:
+        for number, _piece in enumerate(form(connection, "ses")):
+            writer.execute("UPDATE run SET started_at = ?", (number,))
+            (busy, *_sizes) = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            assert not busy, f"after piece {number} the reader holds a view of the store"
+    writer.close()
+    assert number > 8
+
+
+@FORMS
+def test_the_steps_do_not_show(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.db"
+    _long(path, 4)
+    with reading(path) as connection:
+        whole = list(form(connection, "ses"))
+        monkeypatch.setattr(export, "_STEP_MESSAGES", 1)
+        assert list(form(connection, "ses")) == whole
+        monkeypatch.setattr(export, "_STEP_BYTES", 100)
+        monkeypatch.setattr(export, "_STEP_MESSAGES", 1000)
+        assert list(form(connection, "ses")) == whole
+
+
+@FORMS
+def test_it_ends_where_the_session_ended_when_it_began(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    _long(path, 2)
+
+    async def more() -> None:
+        async with store(path, "resume", "ses") as s:
+            await s.started("later", UserMessage("came later"))
+            await s.finished("later", "completed")
+
+    with reading(path) as connection:
+        pieces = form(connection, "ses")
+        first = next(pieces)
+        run(more())
+        rest = list(pieces)
+    assert "came later" not in str([first, *rest])
+    assert "result 1" in str(rest)
+
+
+@FORMS
+def test_a_session_that_is_removed_meanwhile_is_said(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    _long(path, 4)
+    with reading(path) as connection:
+        pieces = form(connection, "ses")
+        next(pieces)
+        with tampered(path) as other:
+            for table, column in (("part", "session"), ("message", "session"), ("run", "session"), ("session", "id")):
+                other.execute(f"DELETE FROM {table} WHERE {column} = 'ses'")
+        with pytest.raises(StoreError, match="removed while"):
+            list(pieces)
