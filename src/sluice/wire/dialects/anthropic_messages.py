@@ -30,6 +30,7 @@ from sluice.wire.dialects.anthropic_content import Content
 from sluice.wire.dialects.anthropic_request import request_body
 from sluice.wire.dialects.base import Fault, ReplyState
 from sluice.wire.dialects.faults import any_json, malformed, provider_error
+from sluice.wire.dialects.reported_cost import reported_cost
 from sluice.wire.recognise import dialect_of
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import storable
@@ -46,7 +47,7 @@ STOP_REASONS = {
 
 _CAUTION = {"end_turn": 0, "tool_use": 1, "pause": 2, "refusal": 3, "max_tokens": 4}
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_TOO_MANY = 2**63  # no count of tokens and no price
+_TOO_MANY = 2**63  # no count of tokens
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -255,7 +256,7 @@ class MessagesReader:
         details = raw.get("output_tokens_details")
         if isinstance(details, dict) and _is_count(details.get("thinking_tokens")):
             counts["thinking_tokens"] = details["thinking_tokens"]
-        cost = _price(raw.get("cost"))
+        cost = reported_cost(raw)
         before = self._state.usage
         cached, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
         usage = Usage(
@@ -294,12 +295,6 @@ class AnthropicMessages:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY
-
-
-def _price(value: Any) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _TOO_MANY:
-        return float(value)
-    return None
 
 
 def _no_constant(word: str) -> None:

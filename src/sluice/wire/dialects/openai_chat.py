@@ -20,6 +20,7 @@ from sluice.values.requests import ModelOptions, Request
 from sluice.wire.dialects.base import Fault, ReplyState
 from sluice.wire.dialects.chat_messages import GIVEN_BACK, choice_out, limit_key, messages_out, tool_out
 from sluice.wire.dialects.faults import any_json, malformed, provider_error
+from sluice.wire.dialects.reported_cost import reported_cost
 from sluice.wire.sse import Event
 from sluice.wire.surrogates import Halves, is_torn, storable
 
@@ -34,7 +35,7 @@ STOP_REASONS = {
 # Of two contradicting terminal marks in one reply the more careful one stands (a proxy was seen to add "stop").
 _CAUTION = {"end_turn": 0, "tool_use": 1, "max_tokens": 2, "content_filter": 3}
 
-_TOO_MANY = 2**63  # no count of tokens and no price
+_TOO_MANY = 2**63  # no count of tokens
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -380,7 +381,7 @@ def _usage(raw: dict[str, Any]) -> Usage | None:
         cached_tokens=_count(prompt.get("cached_tokens")) or _count(raw.get("prompt_cache_hit_tokens")),
         cache_write_tokens=_count(prompt.get("cache_write_tokens")),
         reasoning_tokens=_count(completion.get("reasoning_tokens")),
-        cost=_price(raw.get("cost")),
+        cost=reported_cost(raw),
     )
     return usage if usage != Usage() else None
 
@@ -405,9 +406,3 @@ def _dict(raw: dict[str, Any], key: str) -> dict[str, Any] | None:
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else 0
-
-
-def _price(value: Any) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _TOO_MANY:
-        return float(value)
-    return None

@@ -8,12 +8,13 @@ from typing import Any
 
 from sluice.values.messages import Usage
 from sluice.wire.assembler import PartialCall
+from sluice.wire.dialects.reported_cost import reported_cost
 from sluice.wire.surrogates import storable
 
 CALL_KINDS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that are calls for the host to run, and the member that says what the call is to do."""
 
-_TOO_MANY = 2**63  # no count of tokens and no price
+_TOO_MANY = 2**63  # no count of tokens
 _PLAIN_MESSAGE = frozenset({"type", "id", "status", "role", "content", "phase"})
 _PLAIN_CALL = frozenset({"type", "id", "status", "call_id", "name", "arguments", "input"})
 
@@ -118,14 +119,13 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     given, made = raw.get("input_tokens_details"), raw.get("output_tokens_details")
     read = given if isinstance(given, dict) else {}
     written = made if isinstance(made, dict) else {}
-    cost = raw.get("cost")
     usage = Usage(
         input_tokens=_count(raw.get("input_tokens")),
         output_tokens=_count(raw.get("output_tokens")),
         cached_tokens=_count(read.get("cached_tokens")),
         cache_write_tokens=_count(read.get("cache_write_tokens")),
         reasoning_tokens=_count(written.get("reasoning_tokens")),
-        cost=float(cost) if isinstance(cost, (int, float)) and _is_number(cost) else None,
+        cost=reported_cost(raw),
     )
     return usage if usage != Usage() else None
 
