@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from interaction_face import ESCAPED, open_face, run
-from run_world import FakeTransport, Gate, text
+from run_world import FakeTransport, Gate, event, text
 
 from sluice.errors import ConfigurationError, StoreError
 from sluice.run.config import Settings
@@ -227,7 +227,8 @@ def test_shrinking_now(tmp_path: Path) -> None:
 def test_shrinking_can_be_given_up(tmp_path: Path) -> None:
     async def work() -> None:
         gate = Gate()
-        transport = FakeTransport([*(text("x" * 2000) for _ in range(4)), [gate], text("six")])
+        began = event({"content": "S"}, usage={"prompt_tokens": 900, "completion_tokens": 9})
+        transport = FakeTransport([*(text("x" * 2000) for _ in range(4)), [began, gate], text("six")])
         async with open_face(tmp_path, transport=transport) as face:
             ask = face.interaction
             for words in ("a", "b", "c", "d"):
@@ -241,6 +242,7 @@ def test_shrinking_can_be_given_up(tmp_path: Path) -> None:
             assert [prompt.text for prompt in back] == ["waits"]
             with pytest.raises(ConfigurationError, match="cancelled"):
                 await shrinking
+            assert [line for line in ask.cost_lines() if line.startswith("  summary: 900 tokens in, 9 out")]
             assert (await face.said("e")).text == "six"
 
     run(work)

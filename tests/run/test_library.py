@@ -376,3 +376,30 @@ def test_an_image_is_stored_and_sent_again_after_a_resume(tmp_path: Path) -> Non
 def test_the_workspace_is_made(tmp_path: Path) -> None:
     _agent(tmp_path / "a" / "b", "x").run_sync("go")
     assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_an_agent_inside_a_tool_counts_for_the_run_around_it(plain: bool, tmp_path: Path) -> None:
+    """Nothing is handed on, whether the tool waits in the event loop or in a thread of its own."""
+    usage = {"prompt_tokens": 5000, "completion_tokens": 50}
+    inner = _agent(tmp_path / "inner", {"content": "found", "usage": usage})
+
+    @tool(category="read_only")
+    def ask_in_a_thread(question: str) -> str:
+        """Asks another agent."""
+        return inner.run_sync(question).text
+
+    @tool(category="read_only")
+    async def ask_here(question: str) -> str:
+        """Asks another agent."""
+        async with inner:
+            return [notice async for notice in inner.run(question)][-1].text  # type: ignore[union-attr]
+
+    chosen = ask_in_a_thread if plain else ask_here
+    call = asks(chosen.name, question="where?")
+    for limit, outcome in ((100_000, "completed"), (5000, "limit:tokens_total")):
+        limits = Limits(max_tokens_total=limit)
+        end = _agent(tmp_path / "outer", call, "done", tools=[chosen], limits=limits).run_sync("go")
+        assert end.outcome == outcome
+        assert end.usage.input_tokens > 5000
+        inner = _agent(tmp_path / "inner", {"content": "found", "usage": usage})
