@@ -94,9 +94,9 @@ def _within(settings: Settings, state: Path, now: Callable[[], float]) -> list[s
             kept = kept_now(state)
         note(state, kept, now())
     if kept.total > bound:
-        raise ConfigurationError(_words(kept, f"more than kept_bytes allows ({in_words(bound)})"))
+        raise ConfigurationError(_words(kept, f", more than kept_bytes allows ({in_words(bound)})"))
     if kept.total > bound * WARNED_PART:
-        news.append(_words(kept, f"of the {in_words(bound)} that kept_bytes allows"))
+        news.append(_words(kept, f" of the {in_words(bound)} that kept_bytes allows"))
     return news
 
 
@@ -105,7 +105,7 @@ def _words(kept: Kept, bound: str) -> str:
     most = ", ".join(f"{_KINDS.get(kind, 'other')} {in_words(size)}" for size, kind in kinds[:3] if size)
     largest = f"; the largest: {kept.largest[0]} ({in_words(kept.largest[1])})" if kept.largest is not None else ""
     return (
-        f"Sluice keeps {in_words(kept.total)}, {bound}: {most}{largest}; {_ROOM[kinds[0][1]]}, or set kept_bytes higher"
+        f"Sluice keeps {in_words(kept.total)}{bound}: {most}{largest}; {_ROOM[kinds[0][1]]}, or set kept_bytes higher"
     )
 
 

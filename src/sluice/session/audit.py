@@ -46,7 +46,7 @@ from sluice.session.audit_files import (
 )
 from sluice.session.durable import sync_upwards
 
-MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: a hundred thousand calls, and read through in a second
+MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: tens of thousands of calls, read through in half a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
 
 _MAX_DEPTH = 12  # of nested fields
