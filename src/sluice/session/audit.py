@@ -44,7 +44,7 @@ from sluice.session.audit_files import (
     parse,
     sync_folder,
 )
-from sluice.session.durable import sync_upwards
+from sluice.session.durable import put_on_disk, sync_upwards
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: tens of thousands of calls, read through in half a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
@@ -195,8 +195,9 @@ class AuditLog:
         if len(data) > MAX_LINE_BYTES:
             note = {"left_out": f"fields of {len(data)} bytes", "sha256": digest(data)}
             data = msgspec.json.encode(msgspec.structs.replace(line, fields=note))
+        before = os.fstat(fd).st_size
         _write_all(fd, data + b"\n")
-        getattr(os, "fdatasync", os.fsync)(fd)
+        put_on_disk(fd, before)
         self._count += 1
         self._prev = digest(data)
         self._last = event
@@ -231,8 +232,12 @@ class AuditLog:
         newest = max([file_number(name, followed), *(one.number for one in closed_files(self.path))])
         if self._last != CLOSED:
             self._append(fd, CLOSED, {})
-        os.rename(self.path, os.path.join(folder, closed_name(name, newest + 1)))
-        sync_folder(folder)
+        new = closed_name(name, newest + 1)
+        try:
+            os.rename(self.path, os.path.join(folder, new))
+            sync_folder(folder)
+        except OSError as error:
+            raise OSError(f"it is full, and cannot be given the name {new}: {error.strerror or error}") from None
 
 
 def _end_of(path: str) -> tuple[bytes, float, int]:
