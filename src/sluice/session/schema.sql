@@ -43,6 +43,7 @@ CREATE TABLE message (
     PRIMARY KEY (session, seq)
 ) WITHOUT ROWID;
 CREATE INDEX open_message ON message (session, seq) WHERE state = 'open';
+CREATE INDEX message_by_run ON message (run);
 
 CREATE TABLE part (
     session TEXT NOT NULL,

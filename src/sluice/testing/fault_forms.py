@@ -24,6 +24,7 @@ from sluice.values.messages import AssistantMessage, ImagePart, Reasoning, TextP
 _MADE_IN = {
     2: "DROP TABLE shrunk",
     3: "DROP INDEX open_message",
+    4: "DROP INDEX message_by_run",
 }  # version of the schema: what takes it back to the one before
 _VERSION_AT = 60  # of the file: where SQLite keeps the version, four bytes
 
