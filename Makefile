@@ -72,7 +72,7 @@ bench-peers: .venv-peers/made.stamp
 flood: $(VENV)/dev.stamp
 	$(BIN)/python bench/flood.py
 
-# Harm to sessions: about 5 minutes, and about half an hour with a kill at every system call of six scripts.
+# Harm to sessions: about 5 minutes, and about half an hour with a kill at every system call of seven scripts.
 faults: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 1000 $(ARGS)
 

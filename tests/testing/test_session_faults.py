@@ -6,14 +6,16 @@ import contextlib
 import random
 import sqlite3
 import sys
+from functools import partial
 
 import pytest
 
-from sluice.testing import faults
+from sluice.testing import fault_questions, faults
 from sluice.testing.fault_agent import FAULTY, append
 from sluice.testing.fault_disk import damage
 from sluice.testing.fault_forms import transcripts
 from sluice.testing.fault_provider import Provider, in_order, unpaired
+from sluice.testing.fault_questions import question
 from sluice.testing.fault_strace import failing, missing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
@@ -118,6 +120,31 @@ def test_a_session_that_cannot_be_gone_on_with_is_noticed(driver) -> None:
         connection.execute("DELETE FROM part WHERE kind = 'result'")
     assert not driver.judge("kill", store, go_on=True)
     assert driver.figures.faults
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_question_survives_any_death_and_its_call_runs_once_or_never(driver, seed) -> None:
+    driver.dice = random.Random(seed)
+    for _ in range(2):
+        question(driver)
+    assert driver.figures.good(), driver.figures.lines()
+    assert driver.figures.injected["question"] == driver.figures.survived["question"] == 2
+    assert driver.figures.questions["open when it died"] >= 2
+
+
+def test_a_call_that_ran_without_a_yes_is_noticed(driver, monkeypatch) -> None:
+    monkeypatch.setattr(driver.dice, "choice", lambda options: "yes" if "yes" in options else options[0])
+    monkeypatch.setattr(fault_questions, "_decided", partial(_not_what_was_said, fault_questions._decided))
+    question(driver)
+    assert any("did not say yes" in line for line in driver.figures.faults), driver.figures.lines()
+
+
+def _not_what_was_said(decided, driver, store, person) -> None:
+    """The agent's person says yes where the driver believes that they said no."""
+    job = driver.job
+    driver.job = lambda store, **more: job(store, **{**more, "person": person})
+    decided(driver, store, "no")
+    driver.job = job
 
 
 def test_texts_out_of_order_are_noticed() -> None:

@@ -61,7 +61,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     a clock that jumps, `pause` the moment at which it is stopped for a while. `strace`: the words it is traced with.
     `tells`: it says too when a run has begun and a call has ended. `log_pages`: how many pages the log may have before it
     is emptied. `audit_bytes`: how large a file of the audit log may become. `network`: the store is told that it lies on
-    a network disk.
+    a network disk. `person`: who is asked about calls, says "yes" or "no", "waits" for ever, or "dies", and the process
+    with them; "nobody" is there; without one all is allowed. `dies_within`: seconds after the first answer.
     """
 
     store: str
@@ -80,6 +81,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     pause: float | None = None
     strace: tuple[str, ...] = ()
     tells: bool = False
+    person: str = ""
+    dies_within: float | None = None
     log_pages: int | None = None
     audit_bytes: int = MAX_FILE_BYTES
     network: bool = False
@@ -130,6 +133,25 @@ class EffectTool:
         return failed(call.tool, "cut_call", "the tool does not take a call that was cut", status="invalid")
 
 
+class Person:
+    """Implements `Approver` with the person of a job."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._asked = 0
+
+    async def ask(self, spec: ToolSpec, arguments: str, reason: str) -> tuple[bool, str]:
+        """See `Approver.ask`."""
+        job, self._asked = self._job, self._asked + 1
+        if job.person == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if job.person == "waits":
+            await asyncio.Event().wait()
+        if job.dies_within is not None and self._asked == 1:
+            asyncio.get_running_loop().call_later(job.dies_within, os.kill, os.getpid(), signal.SIGKILL)
+        return job.person == "yes", "" if self._asked % 2 else "go on without it"
+
+
 class JumpingClock(SystemClock):
     """A wall clock that somebody sets while the program runs: by seconds, by an hour, by a year, either way."""
 
@@ -178,19 +200,20 @@ async def work(job: Job) -> int:
         stack.push_async_callback(transport.close)
         audit = AuditLog(f"{job.store}.audit", max_bytes=job.audit_bytes, now=clock.now)
         stack.callback(audit.close)
-        hooks = Acknowledging(store, job.acks)
+        hooks, asks = Acknowledging(store, job.acks), job.person not in ("", "nobody")
         parts = Parts(
             transport=transport,
             dialect=DIALECTS["openai_chat"],
             options=ModelOptions(model="fake"),
             executor=await _file_tools(job, store, stack) if job.folder else EffectTool(job.ledger),
-            policy=Policy(allow_mutating_tools=True),
+            policy=Policy(allow_mutating_tools=not job.person, ask=asks),
             store=store,
             audit=audit,
             limits=DEFAULT_LIMITS,
             system_prompt="",
             workspace=PROJECT,
             hooks=hooks,
+            approver=Person(job) if asks else None,
             clock=clock,
         )
         agent = Agent(parts, Talk("", store, await store.history()))
@@ -206,7 +229,7 @@ async def work(job: Job) -> int:
                     hooks.run = notice.run
                     if job.tells:
                         append(job.acks, f"{notice.run} began")
-                elif isinstance(notice, n.CallFinished) and job.tells:
+                elif isinstance(notice, n.CallFinished) and job.tells and notice.turn:
                     append(job.acks, f"{hooks.run} called {notice.turn} {notice.position}")
                 elif isinstance(notice, n.RunFinished):
                     saved = "saved" if notice.saved else "lost"

@@ -1,4 +1,4 @@
-"""The classes of faults at system calls: killed at each of them, and each of them failing. Six scripts.
+"""The classes of faults at system calls: killed at each of them, and each of them failing. Seven scripts.
 
 A script is what an agent does from a certain state of a store on. Each fault begins with a copy of that state. The calls of
 a script are counted once for each group of files; then one is chosen, or every one is taken in turn.
@@ -19,7 +19,7 @@ from sluice.testing.fault_harness import Harness
 from sluice.testing.fault_provider import NOTE
 from sluice.testing.fault_strace import ERRORS, KILLED, counted, counting, failing, killing, missing
 
-SCRIPTS = ("begin", "go on", "two prompts", "recover", "fork", "change")
+SCRIPTS = ("begin", "go on", "two prompts", "recover", "fork", "change", "take up")
 _GROUPS = ("store", "beside")
 
 
@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 
 class Scripts:
-    """The six scripts over one driver, with a state to begin each from."""
+    """The seven scripts over one driver, with a state to begin each from."""
 
     def __init__(self, driver: Harness) -> None:
         self._driver = driver
@@ -50,6 +50,8 @@ class Scripts:
             if script == "recover":
                 driver.agents(driver.job(store))
                 driver.agents(driver.job(store, wish=Wish(how="continue"), kill_after=driver.run_seconds * 0.6))
+            elif script == "take up":
+                driver.agents(driver.job(store, person="dies"))
             elif script == "change":
                 driver.agents(self.job(store, script, how="new"))
             elif script != "begin":
@@ -76,6 +78,8 @@ class Scripts:
             _acks, _ledger, work, state = self._driver.files(store)
             work.mkdir(exist_ok=True)
             more = {"folder": str(work), "state": str(state), **more}
+        if script == "take up":
+            more = {"person": "yes", **more}
         if script == "fork":
             with reading(store) as connection:
                 (session,) = connection.execute("SELECT id FROM session ORDER BY last DESC LIMIT 1").fetchone()

@@ -19,6 +19,7 @@ SHARES = {
     "schema": 0.02,
     "transcript": 0.01,
     "power": 0.02,
+    "question": 0.04,
 }
 
 
@@ -33,6 +34,7 @@ class Figures(msgspec.Struct, kw_only=True):
     killed: int = 0
     power: Counter[str] = msgspec.field(default_factory=Counter)  # play: disks built after the power failed in it
     power_moments: int = 0  # syncs and things told after which it may fail, in all plays
+    questions: Counter[str] = msgspec.field(default_factory=Counter)  # what came of calls that a person was asked about
     lost: int = 0  # acknowledged deltas that were not in the store
     twice: int = 0  # calls that had their effect twice
     bricked: int = 0  # sessions that could not be gone on with
@@ -56,6 +58,8 @@ class Figures(msgspec.Struct, kw_only=True):
             out.append(f"disks after a power failure: {sum(self.power.values())} of {len(self.power)} plays")
             out.append(f"  with {self.power_moments} syncs and things told, after any of which it may fail")
             out += [f"  {name:<18} {count:>6}" for name, count in sorted(self.power.items())]
+        if self.questions:
+            out.append(f"calls that waited for a person: {', '.join(f'{n} {c}' for n, c in self.questions.items())}")
         out += [
             f"kills that met a run at work: {self.in_stream} of {self.injected['kill']}",
             f"acknowledged deltas lost: {self.lost}",

@@ -10,14 +10,15 @@ acknowledged before the fault, and the ledger. The classes of faults:
     corrupt      bytes of a store flipped, zeroed, cut off, pages exchanged, its log damaged
     full         the files of the store may grow no further at some point, or no further file may be opened
     disk         a small file system fills up (root on Linux only)
-    system call  SIGKILL just before one write, sync, rename or removal of a file: of one of six scripts (strace only)
+    system call  SIGKILL just before one write, sync, rename or removal of a file: of one of seven scripts (strace only)
     errno        one of those calls, or it and all after it, fail with EIO, EROFS, EMFILE, EDQUOT or EINTR (strace only)
     clock        the time of day jumps while agents run, and agents sleep
     schema       a store of an earlier version, and one of a later
     transcript   sessions that broke other agents, from the shared vectors
+    question     SIGKILL while a person is asked about a call, while they are asked again, and just after a yes
     power        the power fails: a disk with only what was synced, or with any of the rest too (strace only)
 
-With `--every` every system call of the six scripts is killed at, not a number of them by chance.
+With `--every` every system call of the seven scripts is killed at, not a number of them by chance.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from sluice.testing.fault_forms import clock, schema, transcript
 from sluice.testing.fault_harness import Harness, opened
 from sluice.testing.fault_power import Power
 from sluice.testing.fault_provider import Provider
+from sluice.testing.fault_questions import question
 from sluice.testing.fault_witnesses import runs_of
 
 MOST_RECOVERY_SECONDS = 2.0
@@ -186,6 +188,7 @@ class Driver(Harness):
             "schema": lambda: schema(self),
             "transcript": lambda: transcript(self),
             "power": self.power.image,
+            "question": lambda: question(self),
         }
         left_out = {name: self.scripts.missing for name in _BY_STRACE if self.scripts.missing}
         self.figures.left_out.update(left_out)
@@ -241,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sluice.testing.faults", description="Do harm to sessions.")
     parser.add_argument("count", nargs="?", type=int, default=100, help="about how many faults")
     parser.add_argument("--seed", type=int, default=1, help="the same moments again")
-    parser.add_argument("--every", action="store_true", help="kill at every system call of the six scripts")
+    parser.add_argument("--every", action="store_true", help="kill at every system call of the seven scripts")
     parser.add_argument("--only", choices=tuple(SHARES), default="", help="faults of this class only")
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the figures so far are printed all the same
