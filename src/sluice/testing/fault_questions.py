@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluice.session.disk import reading
 from sluice.session.waiting import asked_keys
-from sluice.session.wish import How, Wish
+from sluice.session.wish import Wish
 from sluice.testing.fault_agent import FAULTY
 from sluice.testing.fault_harness import Harness
 from sluice.testing.fault_witnesses import sessions_of
@@ -28,15 +28,15 @@ def question(driver: Harness) -> None:
     before = len(driver.figures.faults)
     if dice.random() < 0.3:
         driver.agents(driver.job(store, person="yes"))
-    _dies_at_the_question(driver, store, "continue")
-    waited = _waiting(store)
-    if not waited:
+    _dies_at_the_question(driver, store)
+    if not _waiting(store):
         driver.broken(NAME, "it died at a question, and nothing waits for an answer")
     for _ in range(dice.choice((0, 0, 1, 1, 2, 3))):
-        if not _waiting(store):
+        waited = _waiting(store)
+        if not waited:
             break
         if dice.random() < 0.4:
-            _dies_at_the_question(driver, store, "continue")
+            _dies_at_the_question(driver, store)
             if _waiting(store) != waited:
                 driver.broken(NAME, f"{waited} waited, and {_waiting(store)} do after it was asked about again")
             continue
@@ -48,8 +48,8 @@ def question(driver: Harness) -> None:
     driver.forget(store)
 
 
-def _dies_at_the_question(driver: Harness, store: Path, how: How) -> None:
-    ended = driver.agents(driver.job(store, wish=Wish(how=how), person="dies", kill_after=30.0))[0]
+def _dies_at_the_question(driver: Harness, store: Path) -> None:
+    ended = driver.agents(driver.job(store, wish=Wish(how="continue"), person="dies", kill_after=30.0))[0]
     if not ended.killed or ended.seconds >= 30:
         driver.broken(NAME, f"no question came: exit code {ended.exit_code} after {ended.seconds:.1f} s")
     driver.figures.questions["open when it died"] += 1
