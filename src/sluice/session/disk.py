@@ -21,7 +21,7 @@ from sluice.errors import StoreError, StoreFault
 from sluice.session.durable import sync_upwards
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
-VERSION = 4  # of the schema
+VERSION = 5  # of the schema
 WAL_BYTES = 32 * 1024 * 1024  # of the write-ahead log; from here on every commit tries to empty it
 _WAL_PAGES = 1000  # pages after which SQLite empties the log by itself: about 4 MB
 _BUSY_MS = 10_000  # how long SQLite itself waits for others; our own lock comes before it

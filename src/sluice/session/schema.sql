@@ -107,6 +107,8 @@ CREATE TABLE notice (
     PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
 
+-- `workspace` is the folder that the file is in, where that is not the session's project. `undone` is 1 once the change was
+-- taken back. (A column that was added later stands where SQLite puts it.)
 CREATE TABLE preimage (
     handle TEXT PRIMARY KEY, -- the id of the line in the journal of pre-images
     run TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -118,7 +120,7 @@ CREATE TABLE preimage (
     mode INTEGER,
     ended INTEGER NOT NULL DEFAULT 0, -- 1 once it is known what the call left
     after TEXT -- SHA-256 of what it left; none: no file
-) WITHOUT ROWID;
+, workspace TEXT, undone INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX preimage_by_run ON preimage (run, number);
 
 CREATE TABLE seen (

@@ -25,6 +25,7 @@ _MADE_IN = {
     2: "DROP TABLE shrunk",
     3: "DROP INDEX open_message",
     4: "DROP INDEX message_by_run",
+    5: "ALTER TABLE preimage DROP COLUMN workspace; ALTER TABLE preimage DROP COLUMN undone",
 }  # version of the schema: what takes it back to the one before
 _VERSION_AT = 60  # of the file: where SQLite keeps the version, four bytes
 
@@ -82,8 +83,8 @@ def _older(store: Path, version: int) -> None:
     database = Database(store)
     try:
         for number in range(VERSION, version, -1):
-            step = _MADE_IN[number]
-            database.write_now(lambda connection, step=step: connection.execute(step) and None)  # type: ignore[misc]
+            for step in _MADE_IN[number].split("; "):
+                database.write_now(lambda connection, step=step: connection.execute(step) and None)  # type: ignore[misc]
         database.write_now(lambda connection: connection.execute(f"PRAGMA user_version = {version}") and None)
         database.write_now(
             lambda connection: connection.execute("DELETE FROM migration WHERE version > ?", (version,)) and None
