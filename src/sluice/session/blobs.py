@@ -24,7 +24,7 @@ from collections.abc import Callable, Container
 
 import msgspec
 
-from sluice.session.durable import sync_upwards
+from sluice.session.durable import put_on_disk, sync_upwards
 
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
 INDEX = "changes.jsonl"
@@ -278,7 +278,7 @@ def _append(state: int, line: bytes) -> None:
             os.fsync(state)  # its name first: who finds a line relies on that
         if os.write(fd, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        getattr(os, "fdatasync", os.fsync)(fd)
+        put_on_disk(fd, status.st_size)
     finally:
         os.close(fd)
 

@@ -88,6 +88,7 @@ class Database:
         self._network = on_network(path)
         self._connection: sqlite3.Connection | None = None
         self._broken = False
+        self._unsynced = False  # a sync may have failed, and the log has not been emptied since
         self._full = True  # whether a commit is synced to the disk, as the connection is set now
         self._items: list[_Item] = []
         self._urgent = 0
@@ -237,6 +238,9 @@ class Database:
             unclean = alone and log.exists() and log.stat().st_size > 0
             with self._ours:
                 self._connection = open_writing(self.path, check=unclean, network=self._network)
+                if unclean:  # whoever died may have died of a failed sync
+                    with contextlib.suppress(StoreError, sqlite3.Error):
+                        self._empty_log(self._connection)
             if not self._users.wait(TURN_SECONDS, shared=True):
                 raise StoreError("busy", f"another process keeps the session store {str(self.path)!r} for itself")
         except Exception as error:
@@ -268,14 +272,17 @@ class Database:
     def _commit(self, batch: list[_Item]) -> None:
         try:
             with self._ours:
-                connection = self._usable()
-                self._sync(connection, self._network is not None or any(item.full for item in batch))
-                self._transact(connection, batch)
+                try:
+                    connection = self._usable()
+                    self._sync(connection, self._network is not None or any(item.full for item in batch))
+                    self._transact(connection, batch)
+                except Exception as error:
+                    self._roll_back(error)
+                    raise
                 if self._unseen >= _UNSEEN_BYTES:
                     self._bound_log(connection)
         except Exception as error:
             failure = store_error(error, self.path)
-            self._roll_back(error)
             for item in batch:
                 item.error = item.error or failure
         for item in batch:
@@ -317,18 +324,38 @@ class Database:
                 self._connection.close()
                 self._connection = None
             self._connection = open_writing(self.path, check=False, network=self._network)
-            self._broken, self._full = False, True
+            self._full = True
+            if self._unsynced:
+                self._empty_log(self._connection)
+            self._broken = self._unsynced = False
         return self._connection
+
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Begins the log anew after a failed sync. What that was to put on disk may never come there, and what later
+        commits add behind it would be lost with it; so all of the log is written once more, into the database.
+
+        Raises `StoreError` where somebody reads for so long that it cannot be done.
+        """
+        if self._network:
+            return
+        (busy, *_counts) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreError("io", f"the session store {str(self.path)!r} failed, and a program that reads it is in the way")
 
     def _roll_back(self, error: Exception) -> None:
         if isinstance(error, sqlite3.Error):
-            self._broken = getattr(error, "sqlite_errorcode", 0) & 0xFF in _REOPEN
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            self._broken = self._broken or code in _REOPEN
+            self._unsynced = self._unsynced or code == sqlite3.SQLITE_IOERR
         if self._connection is not None:
             try:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self._broken = True
+        if self._unsynced:
+            with contextlib.suppress(StoreError, sqlite3.Error):  # before another process adds to the log
+                self._usable()
 
     def _bound_log(self, connection: sqlite3.Connection) -> None:
         """Empties a log that grew because somebody reads for long. One who still reads is not waited for."""

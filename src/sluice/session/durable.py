@@ -1,7 +1,8 @@
-"""Names that are to survive a loss of power: those of files just made, and of the folders they lie in."""
+"""What is to survive a loss of power: lines added to a file, names of files just made and of the folders they lie in."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 
@@ -37,3 +38,17 @@ def sync_upwards(folder: str) -> None:
         if above == folder:
             return
         folder = above
+
+
+def put_on_disk(fd: int, before: int) -> None:
+    """Syncs what was added to a file that had `before` bytes. If that fails it is taken off again, and `OSError` raised.
+
+    After a failed sync what was written may never come to the disk, though every later sync says that all is well: the
+    next line would then stand behind a hole.
+    """
+    try:
+        getattr(os, "fdatasync", os.fsync)(fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, before)
+        raise
