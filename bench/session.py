@@ -2,7 +2,7 @@
 
 Prints figures; asserts nothing. Sessions are opened by a process of its own, whose peak memory is the system's figure.
 
-python bench/session.py [MESSAGES] [DELTAS] [STREAMED]
+python bench/session.py [MESSAGES] [DELTAS] [SECONDS]
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from sluice.session import disk, rows
+import live_store
+from sluice.session import rows
 from sluice.session.opening import Opening, open_session
 from sluice.session.wish import Wish
 from sluice.values.messages import AssistantMessage, UserMessage
 
 BURST = 40  # deltas that come together: 2,000 a second in groups of 20 ms
-SLUICE = str(Path(sys.executable).with_name("sluice"))
-RUNS = 5
+REPEATS = 3
 
 
 async def opened(path: Path, wish: Wish) -> Opening:
@@ -51,46 +50,6 @@ async def one_delta(path: Path, count: int) -> float:
     await store.finished("deltas", "completed")
     await store.close()
     return (spent[1] - spent[0]) / (count // BURST * BURST)
-
-
-async def live_commits(folder: Path, count: int = 200) -> str:
-    """CPU time of a commit when one delta arrives every 20 ms: ours, and the same row by `sqlite3` alone in one thread.
-
-    Between two of them the processor does something else, so each begins with cold caches: in a tight loop the same row
-    costs a tenth. The time that waking up costs is taken off.
-    """
-    opening = await opened(folder / "live.db", Wish())
-    store = opening.store
-    await store.started("live", UserMessage("go"))
-    await store.reply_began("live", 1)
-    bare = disk.open_writing(folder / "bare.db", check=False, network=None)
-    bare.execute("PRAGMA synchronous = NORMAL")
-    bare.execute("INSERT INTO session (id, project, created_at) VALUES ('s', '', 0)")
-    bare.execute("INSERT INTO run (id, session, number, started_at, began_ns) VALUES ('live', 's', 1, 0, 0)")
-    spent = {"ours": 0.0, "idle": 0.0, "bare": 0.0, "asleep": 0.0}
-    for at in range(count):
-        began = time.process_time()
-        await asyncio.sleep(0.02)
-        spent["idle"] += time.process_time() - began
-        began = time.process_time()
-        await store.delta("live", "text", "word ")
-        await asyncio.sleep(0.04)  # the commit comes after 20 ms
-        spent["ours"] += time.process_time() - began
-        began = time.process_time()
-        time.sleep(0.02)
-        spent["asleep"] += time.process_time() - began
-        began = time.process_time()
-        time.sleep(0.02)
-        bare.execute("BEGIN IMMEDIATE")
-        bare.execute("INSERT INTO chunk VALUES ('live', ?, 'text', 'word ', ?)", (at, rows.crc("word ")))
-        bare.execute("COMMIT")
-        spent["bare"] += time.process_time() - began
-    bare.close()
-    await store.append("live", AssistantMessage(content="word " * count))
-    await store.finished("live", "completed")
-    await store.close()
-    ours, floor = (spent["ours"] - spent["idle"]) / count, (spent["bare"] - spent["asleep"]) / count
-    return f"a commit of one live delta: {ours * 1e6:.0f} µs of CPU; the same row by sqlite3 alone {floor * 1e6:.0f} µs"
 
 
 async def fill(path: Path, messages: int, deltas: int) -> tuple[float, int]:
@@ -154,40 +113,6 @@ def opened_by_another(path: Path) -> str:
     )
 
 
-def streamed(folder: Path, count: int, together: int, pace: float, runs: int) -> str:
-    """The store's share of the CPU time of whole runs of `sluice` over a stream of `count` deltas.
-
-    `together` of them arrive every `pace` milliseconds. Runs with a store and without one take turns.
-    """
-    event = b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
-    end = b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    body = folder / f"stream{together}.sse"
-    body.write_bytes(event * count + end)
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLUICE_API_KEY": "none"}
-    spent: dict[str, list[float]] = {":memory:": [], str(folder / "run.db"): []}
-    command = [SLUICE, "replay-server", str(body), "--pace", f"{pace:g}", "--split", str(len(event) * together)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as server:
-        assert server.stdout is not None
-        url = server.stdout.readline().split()[-1]
-        for _ in range(runs):
-            for store, found in spent.items():
-                run = [SLUICE, "-w", str(folder), "--base-url", f"{url}/v1", "--model", "m", "-e", "go"]
-                process = subprocess.Popen(
-                    [*run, "--session-store", store], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env
-                )
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-                if process.returncode:
-                    raise SystemExit(f"the run ended with {process.returncode}")
-                found.append(usage.ru_utime + usage.ru_stime)
-        server.terminate()
-    without, stored = (statistics.median(found) for found in spent.values())
-    return (
-        f"{count} deltas at {together * 1000 / pace:.0f} a second: {without:.3f} s of CPU without a store, {stored:.3f} s "
-        f"with one: {(stored - without) / stored * 100:.1f} % of it is the store"
-    )
-
-
 def main() -> None:
     """Measures and prints."""
     if sys.argv[1:2] == ["--open"]:
@@ -195,7 +120,7 @@ def main() -> None:
         return
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     deltas = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
-    in_run = int(sys.argv[3]) if len(sys.argv) > 3 else 20_000
+    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 5.0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
         cost = asyncio.run(one_delta(path, 20_000))
@@ -207,11 +132,7 @@ def main() -> None:
         print(f"peak write-ahead log: {log / 2**20:.1f} MiB (bound: 64)")
         for what in ("after a death in its last reply", "after a clean end"):
             print(f"opened {what}: {opened_by_another(path)}")
-        print(asyncio.run(live_commits(Path(folder))))
-        if in_run:
-            for together, pace in ((1, 20.0), (1, 10.0), (1, 5.0)):
-                print(f"live: {streamed(Path(folder), in_run // 40, together, pace, 3)} (bound: 5)")
-            print(f"in bursts: {streamed(Path(folder), in_run, BURST, 20.0, RUNS)}")
+        live_store.report(Path(folder), seconds, REPEATS)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sluice.session import database as database_module
 from sluice.session.database import Database
 from sluice.session.disk import VERSION
 from sluice.session.locks import FileLock
+from sluice.session.store import SqliteStore
 from sluice.testing.store_kit import allowed, asks, well
 from sluice.values.messages import AssistantMessage, UserMessage
 
@@ -62,17 +64,77 @@ def test_one_work_that_fails_takes_nobody_with_it(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "s.db", "SELECT id FROM session") == [("good",)]
 
 
+def _taken(database: Database) -> None:
+    """Returns when what was put in before is committed or refused, and asks for no commit at once, as a write would."""
+    done = threading.Event()
+    database.later(lambda _c: None, lambda _r, _e: done.set())
+    assert done.wait(20)
+
+
+def test_a_flush_that_is_refused_by_itself_stops_no_write_and_is_told(tmp_path: Path) -> None:
+    """What `write` promises of earlier work: it is committed, or failed by itself and was told to whoever asked for it."""
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.database.write(lambda c: c.execute("INSERT INTO chunk VALUES ('r', 0, 'text', 'mine', 0)").rowcount)
+            await s.delta("r", "text", "one ")
+            assert await s.database.write(lambda _c: 7) == 7
+            with pytest.raises(StoreError) as said:
+                await s.delta("r", "text", "not this")
+            assert said.value.kind == "refused"
+            await s.append("r", AssistantMessage(content="one "))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert rows_of(path, "SELECT told_crc FROM message WHERE seq = 2") == [(None,)]
+    assert broken(path) == []
+
+
+def test_a_flush_of_several_rows_is_one_transaction_also_when_it_is_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.database.write(lambda c: c.execute("INSERT INTO chunk VALUES ('r', 1, 'text', 'mine', 0)").rowcount)
+            s.database.grew(-1_000_000)  # both wait for the same commit
+            await s.delta("r", "reasoning", "hm")
+            await s.delta("r", "text", "one ")
+            s.database.grew(2_000_000)
+            while s._scheduled:
+                await asyncio.sleep(0)
+            _taken(s.database)
+            assert rows_of(path, "SELECT seq, body FROM chunk") == [(1, "mine")]
+
+    run(body())
+
+
+def test_a_ring_that_nobody_waits_for_counts_for_the_next_wait() -> None:
+    bell = database_module._Bell()
+    bell.ring()
+    bell.ring()
+    bell.wait(-1)
+    bell.wait(0)  # it has been heard: this one ran out of time
+
+
 class _Broken:
     """A connection whose commits fail as a full disk makes them fail."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, after_all: bool = False) -> None:
         self._connection = connection
+        self._after_all = after_all  # the rows are on the disk, whatever the commit says
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
     def execute(self, sql: str, *given: Any) -> Any:
         if sql == "COMMIT":
+            if self._after_all:
+                self._connection.execute(sql)
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
@@ -125,6 +187,28 @@ def test_a_delta_that_could_not_be_kept_is_told_by_the_next_one_and_is_not_lost(
     run(body())
     assert rows_of(path, "SELECT first_chunk, next_chunk FROM message WHERE seq = 2") == [(0, 1)]
     assert broken(path) == []
+
+
+def test_deltas_whose_commit_failed_and_are_there_after_all_are_not_there_twice(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            sound = s.database._connection
+            s.database._connection = _Broken(sound, after_all=True)  # type: ignore[assignment,arg-type]
+            await s.delta("r", "text", "one ")
+            with pytest.raises(StoreError):
+                await s.database.write(lambda _c: None)
+            assert rows_of(path, "SELECT seq, body FROM chunk") == [(0, "one ")]
+            with pytest.raises(StoreError):
+                await s.delta("r", "text", "not this")
+            await s.delta("r", "text", "two")
+            await s.database.write(lambda _c: None)
+            assert rows_of(path, "SELECT seq, body FROM chunk") == [(0, "one two")]
+
+    run(body())
 
 
 def test_another_program_that_keeps_the_store_is_said_without_sqlites_words(
@@ -202,6 +286,32 @@ def test_a_long_reader_blocks_no_writer_and_the_log_is_emptied_after_it(
             await s.append("r", asks("a"))
             await s.call_started(allowed("r", 9))
             await s.call_ended(allowed("r", 9), well())
+            assert Path(f"{path}-wal").stat().st_size <= 64 * 1024
+
+    run(body())
+
+
+def test_deltas_alone_do_not_make_the_log_grow_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R1: the size of the log is not asked for at each commit of deltas, but often enough."""
+    monkeypatch.setattr(database_module, "WAL_BYTES", 64 * 1024)
+    path = tmp_path / "s.db"
+
+    async def arrives(s: SqliteStore, pieces: int) -> None:
+        for _ in range(pieces):
+            await s.delta("r", "text", "x" * 5000)
+            _taken(s.database)
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            reader = sqlite3.connect(path)
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM message").fetchone()
+            await arrives(s, 20)
+            assert Path(f"{path}-wal").stat().st_size > 64 * 1024
+            reader.close()
+            await arrives(s, 20)
             assert Path(f"{path}-wal").stat().st_size <= 64 * 1024
 
     run(body())

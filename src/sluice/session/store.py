@@ -32,7 +32,8 @@ from sluice.values.results import ToolResult
 from sluice.values.waiting import Waiting
 from sluice.wire.surrogates import storable
 
-_INSERT = "INSERT INTO chunk VALUES (?1, (SELECT coalesce(max(seq) + 1, ?2) FROM chunk WHERE run = ?1), ?3, ?4, ?5)"
+_INSERT = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
+_AGAIN = "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?)"  # after a failure: they may be on the disk after all
 _MOST_WAITING = 8 * 1024 * 1024  # bytes of deltas that a disk which does not keep up may hold back
 
 
@@ -41,7 +42,8 @@ class SqliteStore:
 
     `session` is its id; the session's row is written with its first run. `lock` is let go and `database` closed by
     `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call. `mend`
-    makes right what the run before could not store (the disk was full); a new run begins with it.
+    makes right what the run before could not store (the disk was full); a new run begins with it. It is told whether calls
+    that wait for a person stay open.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class SqliteStore:
         self._mend = mend
         self._known: dict[str, str] = {}
         self._seq = 0  # of the reply that is arriving
-        self._first = 0  # the number of its first row of deltas
+        self._next = 0  # the number of its next row of deltas
         self._run = ""
         self._call: CallKey | None = None  # the changing call that runs now, for its pre-images
         self._waiting: list[tuple[str, str, str]] = []  # deltas that no commit has taken yet
@@ -126,7 +128,7 @@ class SqliteStore:
             ).fetchone()[0]
             return seq, first
 
-        self._seq, self._first = await self.database.write(work, full=False)
+        self._seq, self._next = await self.database.write(work, full=False)
         self._run, self._gap = run, False
         with self._guard:
             self._waiting.clear()  # what a failing disk did not take of an earlier reply is no part of this one
@@ -154,35 +156,38 @@ class SqliteStore:
             wanted = bool(self._waiting) and not self._scheduled
             self._scheduled = self._scheduled or wanted
         if wanted:
-            self.database.later(self._flush, self._flushed)
+            self.database.later(self._flush, self._flushed, begins=True)
 
-    def _flush(self, connection: sqlite3.Connection) -> int:
-        """Writes the deltas that wait, one row for each run of one kind; returns how many they were."""
+    def _flush(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Writes the deltas that wait, one row for each run of one kind; returns how many they and the rows were."""
         with self._guard:
             self._scheduled = False  # what comes from here on asks for a flush of its own
             waiting = list(self._waiting)
-        self._lost = True
+        again, self._lost = self._lost, True
         groups: list[tuple[str, str, list[str]]] = []
         for run, kind, text in waiting:
             if groups and kind != "call" and groups[-1][:2] == (run, kind):
                 groups[-1][2].append(text)
             else:
                 groups.append((run, kind, [text]))
-        for run, kind, texts in groups:
+        if len(groups) > 1 and not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+        for at, (run, kind, texts) in enumerate(groups, self._next):
             body = storable("".join(texts))
             # Rows are counted in the run when they are folded: a second page in every commit costs a third of it.
-            connection.execute(_INSERT, (run, self._first, kind, body, rows.crc(body)))
+            connection.execute(_AGAIN if again else _INSERT, (run, at, kind, body, rows.crc(body)))
         self._lost = False
-        return len(waiting)
+        return len(waiting), len(groups)
 
-    def _flushed(self, taken: int | None, error: StoreError | None) -> None:
+    def _flushed(self, taken: tuple[int, int] | None, error: StoreError | None) -> None:
         with self._guard:
             if error is not None:
                 self._failure = error
-                self._scheduled = False
+                self._scheduled, self._lost = False, True
             if taken:  # what a failing disk did not take stays, and goes with the next commit that works
-                del self._waiting[:taken]
+                del self._waiting[: taken[0]]
                 self._waiting_size = sum(len(text) for _run, _kind, text in self._waiting)
+                self._next += taken[1]
 
     async def append(self, run: str, message: Message) -> str:
         """See `Store.append`."""
@@ -272,9 +277,10 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "INSERT INTO preimage (handle, run, turn, position, number, path, sha256, mode) "
-                "SELECT ?, ?, ?, ?, count(*), ?, ?, ? FROM preimage WHERE run = ?",
-                (handle, key.run, key.turn, key.position, plain_path(path), sha256, mode, key.run),
+                "INSERT INTO preimage (handle, run, turn, position, number, path, sha256, mode, workspace) "
+                "SELECT ?1, ?2, ?3, ?4, count(*), ?5, ?6, ?7, nullif(?8, (SELECT project FROM session WHERE id = ?9)) "
+                "FROM preimage WHERE run = ?2",
+                (handle, key.run, key.turn, key.position, plain_path(path), sha256, mode, self._project, self.session),
             )
 
         self.database.write_now(work)
