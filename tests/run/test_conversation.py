@@ -6,11 +6,24 @@ import asyncio
 from typing import Any
 
 import pytest
-from run_world import FailingStore, World
+from run_world import FailingStore, World, calls, end_of, text
 
+from sluice.run.agent import Agent
 from sluice.run.conversation import Talk
+from sluice.run.parts import NoHooks
 from sluice.session.memory import MemoryStore
-from sluice.values.messages import AssistantMessage, Reasoning, SystemMessage, ToolCall, ToolMessage, UserMessage
+from sluice.values import notices as n
+from sluice.values.messages import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Reasoning,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 
 def _reply(*ids: str) -> AssistantMessage:
@@ -90,3 +103,26 @@ def test_what_one_provider_signed_is_not_sent_to_another() -> None:
     assert (sent.content, sent.reasoning, sent.native) == ("a", (Reasoning(text="why"),), None)
     unknown = AssistantMessage(content="a", native="[]")  # stored before providers were
     assert Talk("", MemoryStore(), (unknown,), "p").to_send() == (unknown,)
+
+
+@pytest.mark.parametrize("content", ["a\udcff", (TextPart("a\udcff"), ImagePart("image/png", "AAAA"))])
+def test_text_that_is_no_unicode_does_not_spoil_the_requests_after_it(content: Any) -> None:
+    world = World(calls("look"), text("ok"), text("more"))
+
+    def steer(notice: n.Notice, agent: Agent) -> None:
+        if isinstance(notice, n.CallArrived):
+            agent.steer(UserMessage(content))
+
+    first, second = world.runs(UserMessage(content), "and now?", react=steer)  # type: ignore[arg-type]
+    assert [end_of(notices).outcome for notices in (first, second)] == ["completed"] * 2
+    assert str(world.transport.bodies[2]["messages"]).count("a\ufffd") == 2
+
+
+def test_a_hooks_text_that_is_no_unicode_is_sent_as_text() -> None:
+    class Adds(NoHooks):
+        async def prepare_turn(self, turn: int, conversation: Conversation) -> list[UserMessage]:
+            return [UserMessage("a\udcff")]
+
+    world = World(text("ok"), hooks=Adds())
+    assert end_of(world.run()).outcome == "completed"
+    assert "a\ufffd" in str(world.transport.bodies[0]["messages"])

@@ -11,9 +11,11 @@ from sluice.values.calls import ToolSpec
 from sluice.values.messages import (
     AssistantMessage,
     Conversation,
+    ImagePart,
     Message,
     Reasoning,
     SystemMessage,
+    TextPart,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -21,6 +23,7 @@ from sluice.values.messages import (
 from sluice.values.ports import Store
 from sluice.values.waiting import Waiting
 from sluice.wire import parse_arguments
+from sluice.wire.surrogates import storable
 
 _SUBJECT_CHARACTERS = 2000
 _WAITS = "[not_started] This call waits for the user's approval; nothing of it was done yet."
@@ -48,6 +51,7 @@ class Talk:
     async def begin(self, run: str, prompt: UserMessage | None) -> Waiting | None:
         """Stores that a run begins, and the prompt that it answers; but where calls wait to be taken up only that it begins,
         and returns them: the prompt is then to be added once they are settled."""
+        prompt = None if prompt is None else encodable(prompt)
         waiting = await self._store.waiting() if self.open_calls() else None
         await self._store.started(run, None if waiting is not None else prompt)
         if waiting is None and prompt is not None:
@@ -59,6 +63,7 @@ class Talk:
 
         A result is sent even if it could not be stored: a call without one would spoil every later request.
         """
+        message = encodable(message) if isinstance(message, UserMessage) else message
         try:
             id = await self._store.append(run, message)
         except Exception:
@@ -87,7 +92,7 @@ class Talk:
             *self.before,
             *map(self._unsigned, messages),
             *(ToolMessage(call.id, call.name, _WAITS, False) for call in _open_calls(messages)),
-            *(self.extra if extra else ()),
+            *(encodable(m) if isinstance(m, UserMessage) else m for m in (self.extra if extra else ())),
         )
 
     def _unsigned(self, message: Message) -> Message:
@@ -109,6 +114,16 @@ class Talk:
         except ArgumentsError:
             return None
         return value[:_SUBJECT_CHARACTERS] if isinstance(value, str) else None
+
+
+def encodable(message: UserMessage) -> UserMessage:
+    """The message with text that can be stored and sent: one lone surrogate in it would spoil every later request."""
+    content: str | tuple[TextPart | ImagePart, ...]
+    if isinstance(message.content, str):
+        content = storable(message.content)
+    else:
+        content = tuple(TextPart(storable(p.text)) if isinstance(p, TextPart) else p for p in message.content)
+    return message if content == message.content else msgspec.structs.replace(message, content=content)
 
 
 def _open_calls(messages: Conversation) -> tuple[ToolCall, ...]:
