@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from session_world import broken, opened, rows_of, run, store
@@ -193,14 +194,14 @@ def test_the_exported_markdown_can_be_read(path: Path) -> None:
 
 def test_removing_takes_every_row_and_spares_what_is_in_use(path: Path) -> None:
     from sluice.session.database import Database
-    from sluice.session.opening import remove_now
+    from sluice.session.removal import remove_now
 
     async def body() -> None:
         async with store(path, "resume", "ses_aa"):
             database = Database(path)
-            with pytest.raises(StoreError, match="in use"):
-                remove_now(database, "ses_aa")
-            assert remove_now(database, "ses_ab") == 5
+            gone, held = remove_now(database, ["ses_aa", "ses_ab"])
+            assert gone == ["ses_ab"]
+            assert "in use" in str(held["ses_aa"])
             database.close()
 
     run(body())
@@ -211,8 +212,27 @@ def test_removing_takes_every_row_and_spares_what_is_in_use(path: Path) -> None:
     assert broken(path) == []
 
 
+DAY = 86_400
+_number = iter(range(10**9))
+
+
+async def _used(path: Path, at: float, wish: Wish | None = None, **more: Any) -> tuple[str, ...]:
+    """One run at this time of day; what was told at the opening."""
+    opening = await opened(path, wish or Wish(), now=lambda: at, **more)
+    name = f"run {next(_number)}"
+    await opening.store.started(name, UserMessage("x"))
+    await opening.store.finished(name, "completed")
+    await opening.store.close()
+    return opening.news
+
+
+def _ids(path: Path) -> list[str]:
+    return [id for (id,) in rows_of(path, "SELECT id FROM session ORDER BY last")]
+
+
 def test_old_sessions_go_and_the_cap_is_kept_with_a_word(path: Path) -> None:
     async def body() -> tuple[str, ...]:
+        await _used(path, 4e9 - 3 * DAY, new_id=lambda: "lately")
         opening = await opened(path, Wish(), keep_days=30, now=lambda: 4e9)
         await opening.store.close()
         with pytest.raises(StoreError, match=r"session_store_bytes.*--older-than"):
@@ -220,7 +240,55 @@ def test_old_sessions_go_and_the_cap_is_kept_with_a_word(path: Path) -> None:
         return opening.news
 
     assert "2 sessions" in run(body())[0]
-    assert rows_of(path, "SELECT id FROM session") == [("ses_c",)]
+    assert _ids(path) == ["ses_c", "lately"]
+
+
+def test_a_clock_that_jumped_ahead_removes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> list[tuple[str, ...]]:
+        for day in range(3):
+            await _used(path, (1000 + day) * DAY, new_id=lambda day=day: f"s{day}")  # type: ignore[misc]
+        told = [await _used(path, 9000 * DAY, keep_days=30, new_id=lambda: "ahead") for _ in range(2)]
+        assert _ids(path) == ["s0", "s1", "s2", "ahead"]
+        assert await _used(path, 1004 * DAY, keep_days=30, new_id=lambda: "right") == ()
+        told.append(await _used(path, 1040 * DAY, keep_days=30, new_id=lambda: "back"))  # after a long holiday
+        told.append(await _used(path, 1042 * DAY, keep_days=30, new_id=lambda: "next"))
+        return told
+
+    first, second, holiday, after = run(body())
+    assert all("the clock may be wrong" in one[0] for one in (first, second, holiday))
+    assert after == ("5 sessions unused for 30 days were removed (session_days)",)
+    assert _ids(path) == ["back", "next"]
+
+
+def test_a_clock_that_stood_at_its_beginning_makes_no_session_old(tmp_path: Path) -> None:
+    """As on a machine without a clock of its own, before it asked the network for the time."""
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        await _used(path, 900 * DAY, new_id=lambda: "old")
+        await _used(path, 1000 * DAY, new_id=lambda: "new")
+        await _used(path, 0, new_id=lambda: "just_now")
+        await _used(path, 1002 * DAY, new_id=lambda: "then", keep_days=30)
+
+    run(body())
+    assert _ids(path) == ["new", "just_now", "then"]
+
+
+@pytest.mark.parametrize("wish", [Wish(how="continue"), Wish(how="resume", id="old_"), Wish(how="fork", id="old_one")])
+def test_the_session_that_is_wished_for_is_never_too_old(wish: Wish, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        await _used(path, 1000 * DAY, new_id=lambda: "older")
+        await _used(path, 1001 * DAY, new_id=lambda: "old_one")
+        await _used(path, 1098 * DAY, new_id=lambda: "elsewhere", project="/another")
+        await _used(path, 1100 * DAY, wish, keep_days=30, new_id=lambda: "new")
+
+    run(body())
+    assert "old_one" in _ids(path)
+    assert "older" not in _ids(path)
 
 
 # -- undo
@@ -315,8 +383,8 @@ def test_what_each_reply_used_is_read_by_run_and_turn(tmp_path: Path) -> None:
     ]
     assert [line.split(":")[0].strip() for line in Spending(Spent(*one) for one in found).lines()] == [
         "run 1",
+        "run 2",
         "turn 1",
         "turn 2",
-        "run 2",
         "session",
     ]

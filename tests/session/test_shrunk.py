@@ -243,13 +243,13 @@ def test_nothing_can_be_shrunk_before_there_is_anything(tmp_path: Path) -> None:
 
 def test_removing_a_session_takes_it_along(tmp_path: Path) -> None:
     from sluice.session.database import Database
-    from sluice.session.opening import remove_now
+    from sluice.session.removal import remove_now
 
     path = tmp_path / "s.db"
     run(_shrunk(path))
     (session,) = rows_of(path, "SELECT id FROM session")[0]
     database = Database(path)
-    remove_now(database, session)
+    remove_now(database, [session])
     database.close()
     assert rows_of(path, "SELECT * FROM shrunk") == []
 

@@ -13,7 +13,7 @@ from session_world import broken, opened, rows_of, run, store
 from sluice.errors import StoreError
 from sluice.session.database import Database
 from sluice.session.disk import reading
-from sluice.session.opening import remove_now
+from sluice.session.removal import remove_now
 from sluice.session.vacuum import give_back, used_bytes
 from sluice.session.wish import Wish
 from sluice.values.messages import AssistantMessage, UserMessage
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 def remove(path: Path, session: str) -> None:
     database = Database(path)
     try:
-        remove_now(database, session)
+        remove_now(database, [session])
     finally:
         database.close()
 

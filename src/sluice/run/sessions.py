@@ -205,18 +205,19 @@ def removed(
     from sluice.session import catalog
     from sluice.session.database import Database
     from sluice.session.disk import reading
-    from sluice.session.opening import remove_now
+    from sluice.session.removal import remove_now
 
     named = [_found(settings, everywhere, one) for one in wanted]
     targets = list(named)
     spared: list[StoreError] = []
     if older_than is not None:
-        before = time.time() - older_than * 86_400
+        now = time.time()
+        before = now - older_than * 86_400
         for path in stores(settings, everywhere):
             try:
                 with reading(path) as connection:
                     project = None if everywhere else settings.workspace
-                    targets += [(path, session) for session in catalog.older_than(connection, project, before)]
+                    targets += [(path, session) for session in catalog.older_than(connection, project, before, now)]
             except StoreError as error:
                 if not everywhere:
                     raise
@@ -225,15 +226,9 @@ def removed(
     for path, group in itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0]):
         database = Database(path)
         try:
-            for _path, session in group:
-                try:
-                    remove_now(database, session)
-                except StoreError as error:
-                    if error.kind != "held":
-                        raise
-                    spared += [error] if (path, session) in named else []
-                else:
-                    gone.append(session)
+            done, held = remove_now(database, [session for _path, session in group])
+            gone += done
+            spared += [error for session, error in held.items() if (path, session) in named]
         finally:
             database.close()
     if spared:

@@ -12,6 +12,7 @@ from sluice.errors import StoreError
 from sluice.session.locks import holder
 from sluice.session.waiting import asked_tools
 
+REMOVED = ""  # the project of sessions that are being removed: of none
 _TITLE = 80  # characters of the first prompt that stand for a session
 
 
@@ -44,13 +45,13 @@ def listed(
     connection: sqlite3.Connection, path: Path, project: str | None = None, most: int | None = None
 ) -> Iterator[Listed]:
     """The sessions of a project, or of all, the one used last first; at most `most` of them."""
-    where, given = ("", ()) if project is None else ("WHERE s.project = ?", (project,))
+    where, given = _of(project)
     found = connection.execute(
         "SELECT s.id, s.project, s.created_at, s.parent, "  # noqa: S608 - `where` is one of two words of ours
         "(SELECT max(started_at) FROM run WHERE session = s.id), (SELECT count(*) FROM run WHERE session = s.id), "
         "(SELECT count(*) FROM message WHERE session = s.id), "
         "(SELECT outcome FROM run WHERE session = s.id ORDER BY number DESC LIMIT 1) "
-        f"FROM session s {where} ORDER BY s.last DESC LIMIT ?",
+        f"FROM session s WHERE {where} ORDER BY s.last DESC LIMIT ?",
         (*given, -1 if most is None else most),
     ).fetchall()
     for id, of, created, parent, started, runs, messages, outcome in found:
@@ -67,6 +68,17 @@ def listed(
             parent=parent,
             pending=asked_tools(connection, id),
         )
+
+
+def _of(project: str | None) -> tuple[str, tuple[str]]:
+    """The condition that holds of the sessions of this project, or of all that are not being removed; its value."""
+    return ("s.project != ?", (REMOVED,)) if project is None else ("s.project = ?", (project,))
+
+
+def there(connection: sqlite3.Connection, session: str) -> bool:
+    """Whether there is such a session, and nobody removes it."""
+    found = connection.execute("SELECT 1 FROM session WHERE id = ? AND project != ?", (session, REMOVED)).fetchone()
+    return found is not None
 
 
 def _title(connection: sqlite3.Connection, session: str) -> str:
@@ -89,9 +101,9 @@ def latest(connection: sqlite3.Connection, project: str) -> str | None:
 
 def matching(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> list[str]:
     """Some of the ids that `wanted` is, or begins: that very one if it is there, and more than one if there are."""
-    where, given = ("", ()) if project is None else (" AND project = ?", (project,))
+    where, given = _of(project)
     found = connection.execute(
-        f"SELECT id FROM session WHERE substr(id, 1, ?) = ?{where} ORDER BY id != ?, last DESC LIMIT 4",  # noqa: S608
+        f"SELECT id FROM session s WHERE substr(id, 1, ?) = ? AND {where} ORDER BY id != ?, last DESC LIMIT 4",  # noqa: S608
         (len(wanted), wanted, *given, wanted),
     ).fetchall()
     return [str(id) for (id,) in found]
@@ -113,22 +125,24 @@ def find(connection: sqlite3.Connection, wanted: str, project: str | None = None
     return chosen(matching(connection, wanted, project), wanted)
 
 
-def remove(connection: sqlite3.Connection, session: str) -> int:
-    """Takes one session away, inside the caller's transaction; returns how many messages it had. The caller holds its
-    lock."""
-    count = connection.execute("SELECT count(*) FROM message WHERE session = ?", (session,)).fetchone()[0]
-    connection.execute("DELETE FROM part WHERE session = ?", (session,))
-    connection.execute("DELETE FROM message WHERE session = ?", (session,))
-    connection.execute("DELETE FROM session WHERE id = ?", (session,))
-    return int(count)
+def older_than(connection: sqlite3.Connection, project: str | None, before: float, now: float) -> list[str]:
+    """The sessions whose last run began before this moment (seconds since the epoch, as `now` is), oldest first.
 
-
-def older_than(connection: sqlite3.Connection, project: str | None, before: float) -> list[str]:
-    """The sessions whose last run began before this moment (seconds since the epoch), oldest first."""
-    where, given = ("", ()) if project is None else (" AND s.project = ?", (project,))
+    Clocks jump, and the order of use does not: a session is no older than one that was used before it, and a time that
+    has not come yet says nothing.
+    """
+    where, given = _of(project)
     found = connection.execute(
-        "SELECT s.id FROM session s WHERE coalesce((SELECT max(started_at) FROM run WHERE session = s.id), "  # noqa: S608
-        f"s.created_at) < ?{where} ORDER BY s.last",
-        (before, *given),
+        "WITH used AS (SELECT id, project, last, "  # noqa: S608 - `where` is one of two words of ours
+        "coalesce((SELECT max(started_at) FROM run WHERE session = session.id), created_at) AS at FROM session), "
+        "known AS (SELECT id, project, last, max(CASE WHEN at <= ? THEN at END) OVER (ORDER BY last) AS at FROM used) "
+        f"SELECT id FROM known s WHERE at < ? AND {where} ORDER BY last",
+        (now, before, *given),
     ).fetchall()
     return [id for (id,) in found]
+
+
+def ran_between(connection: sqlite3.Connection, after: float, before: float) -> bool:
+    """Whether any run of the store began between these moments."""
+    found = connection.execute("SELECT 1 FROM run WHERE started_at > ? AND started_at < ? LIMIT 1", (after, before))
+    return found.fetchone() is not None

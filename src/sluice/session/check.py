@@ -17,7 +17,7 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import rows
-from sluice.session.catalog import lock_folder
+from sluice.session.catalog import REMOVED, lock_folder
 from sluice.session.disk import VERSION
 from sluice.session.locks import holder
 from sluice.session.shrunk import SHRUNK_SINCE
@@ -53,10 +53,13 @@ class View:
         self.connection = connection
         self.path = path
         self.secrets = secrets
-        self.sessions = [str(id) for (id,) in connection.execute("SELECT id FROM session ORDER BY last")]
+        alive = "FROM session WHERE project != ?"  # the rest is being removed, from its end on
+        self.sessions = [str(id) for (id,) in connection.execute(f"SELECT id {alive} ORDER BY last", (REMOVED,))]
         self.held = {id for id in self.sessions if holder(lock_folder(path), id) is not None}
         self.runs = connection.execute(
-            "SELECT id, session, outcome, duration_ns, chunks FROM run ORDER BY session, number"
+            "SELECT id, session, outcome, duration_ns, chunks FROM run "  # noqa: S608
+            f"WHERE session IN (SELECT id {alive}) ORDER BY session, number",
+            (REMOVED,),
         ).fetchall()
 
     def going_on(self, run: str) -> bool:

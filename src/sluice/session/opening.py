@@ -1,13 +1,14 @@
 """Opening a session to work in it: a new one, the last one, a named one, or a fork of one.
 
-In order: the store is opened (and made, and checked after an unclean end), old sessions are taken away if that is
-wanted, the session's lock is taken, and what its last process left unfinished is made right, once. Any of these may say
-no in one line (`StoreError`), and then nothing was changed.
+In order: the store is opened (and made, and checked after an unclean end), the session is found and its lock taken, old
+ones are taken away if that is wanted, and what its last process left unfinished is made right, once. Any of these may say
+no in one line (`StoreError`); then nothing of the session was changed.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -17,15 +18,19 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import catalog
-from sluice.session.database import Database
+from sluice.session.database import Database, Work
+from sluice.session.disk import store_error
 from sluice.session.fork import fork
 from sluice.session.locks import SessionLock
+from sluice.session.removal import PAUSE_SECONDS, hide, sweep
 from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
 from sluice.session.vacuum import used_bytes
 from sluice.session.waiting import asked_tools
 from sluice.session.wish import Wish
 from sluice.values.results import ToolResult
+
+SWEEP_SECONDS = 1.0  # that an opening spends on what is left of removed sessions
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,24 +55,25 @@ async def open_session(
     """Opens a session of the store at `path` for `project` (an absolute folder). Close `Opening.store` in every case.
 
     `new_id` gives the id of a new session, `words` the text in which a model is told a result. Over `max_bytes` the store
-    takes no more; sessions unused for `keep_days` are removed first. Raises `StoreError`.
+    takes no more; sessions unused for `keep_days` are removed, but for the one that is wished for. Raises `StoreError`.
     """
     database = Database(path)
     try:
         news = list(database.warnings)
-        if keep_days is not None:
-            news += await _expire(database, project, now() - keep_days * 86_400, keep_days)
-        if max_bytes is not None:
-            _within(path, await database.write(used_bytes, full=False), max_bytes)
-        session, said = await _session(database, project, wish, new_id, now, words)
-        lock = SessionLock(catalog.lock_folder(path), session)
+        session, source, said = await _chosen(database, project, wish, new_id)
+        lock = _locked(path, session)
         try:
-            found, tools = await database.write(
-                lambda connection: (recover(connection, session, words), asked_tools(connection, session))
-            )
+            if keep_days is not None:
+                news += await _expire(database, project, {session, source}, now(), keep_days)
+            await _swept(database, SWEEP_SECONDS)
+            if max_bytes is not None:
+                await _within(database, max_bytes)
+            found, tools, copied = await database.write(_begin(wish, session, source, project, now, words))
         except BaseException:
             lock.close()
             raise
+        if source is not None:
+            said = [f"session {session} begins with {copied} messages of {source}"]
         news += [*said, *(one.words() for one in found)]
         if tools and not found:  # it was recovered before, and nobody has decided yet
             news.append(f"in this session {waits(tools)}")
@@ -80,73 +86,96 @@ async def open_session(
             mend=lambda connection, keep: recover(connection, session, words, keep_waiting=keep),
         )
         return Opening(store=store, recovered=found, news=tuple(news))
-    except OSError as error:
-        database.close()
-        raise StoreError("io", f"the session cannot be locked: {error.strerror or error}") from None
     except BaseException:
         database.close()
         raise
 
 
-async def _session(
-    database: Database,
-    project: str,
+async def _chosen(
+    database: Database, project: str, wish: Wish, new_id: Callable[[], str]
+) -> tuple[str, str | None, list[str]]:
+    """The session to open, the one that it is to be a copy of, and what a person should know of that."""
+
+    def work(connection: sqlite3.Connection) -> str | None:
+        return catalog.latest(connection, project) if wish.how == "continue" else catalog.find(connection, wish.id)
+
+    if wish.how == "new":
+        return new_id(), None, []
+    found = await database.write(work, full=False)
+    if found is None:
+        return new_id(), None, ["this project has no session yet, so --continue began one"]
+    return (new_id(), found, []) if wish.how == "fork" else (found, None, [])
+
+
+def _locked(path: Path, session: str) -> SessionLock:
+    folder = catalog.lock_folder(path)
+    try:
+        return SessionLock(folder, session)
+    except OSError as error:
+        raise store_error(error, folder) from None
+
+
+def _begin(
     wish: Wish,
-    new_id: Callable[[], str],
+    session: str,
+    source: str | None,
+    project: str,
     now: Callable[[], float],
     words: Callable[[ToolResult], str],
-) -> tuple[str, list[str]]:
-    if wish.how == "continue":
-        found = await database.write(lambda connection: catalog.latest(connection, project), full=False)
-        if found is None:
-            return new_id(), ["this project has no session yet, so --continue began one"]
-        return found, []
-    if wish.how == "resume":
-        return await database.write(lambda connection: catalog.find(connection, wish.id), full=False), []
-    if wish.how == "fork":
-        target = new_id()
+) -> Work[tuple[tuple[Recovered, ...], tuple[str, ...], int]]:
+    """The first transaction in a session: what was found broken, which calls wait, and how many messages were copied."""
 
-        def work(connection: sqlite3.Connection) -> tuple[str, int]:
-            source = catalog.find(connection, wish.id)
-            return source, fork(connection, source, target, upto=wish.upto, project=project, now=now(), words=words)
+    def work(connection: sqlite3.Connection) -> tuple[tuple[Recovered, ...], tuple[str, ...], int]:
+        copied = 0
+        if source is not None:
+            copied = fork(connection, source, session, upto=wish.upto, project=project, now=now(), words=words)
+        elif wish.how == "resume" and not catalog.there(connection, session):
+            raise StoreError("refused", f"session {session} has just been removed")
+        return recover(connection, session, words), asked_tools(connection, session), copied
 
-        source, count = await database.write(work)
-        return target, [f"session {target} begins with {count} messages of {source}"]
-    return new_id(), []
+    return work
 
 
-async def _expire(database: Database, project: str, before: float, days: float) -> list[str]:
-    old = await database.write(lambda connection: catalog.older_than(connection, project, before), full=False)
-    removed = 0
-    for session in old:
-        with contextlib.suppress(StoreError):  # in use, so it is not old
-            await remove_session(database, session)
-            removed += 1
+async def _expire(database: Database, project: str, spared: set[str | None], now: float, days: float) -> list[str]:
+    """Removes sessions unused for `days`, but for those `spared`; returns what a person should know of it.
+
+    A clock that is wrong would make every session old at once. So none is removed unless the store saw the days go by:
+    something ran in that time, and not only just now.
+    """
+    before, lately = now - days * 86_400, now - min(1.0, days / 2) * 86_400
+
+    def work(connection: sqlite3.Connection) -> tuple[list[str], bool]:
+        old = catalog.older_than(connection, project, before, now)
+        return [id for id in old if id not in spared], catalog.ran_between(connection, before, lately)
+
+    old, days_went_by = await database.write(work, full=False)
+    if old and not days_went_by:
+        return [
+            f"{len(old)} sessions seem unused for {days:g} days (session_days) and were kept: nothing else ran here in "
+            "that time, so the clock may be wrong; they go when it is confirmed by a run on another day"
+        ]
+    removed = await hide(database, old)  # one in use is not old
     return [f"{removed} sessions unused for {days:g} days were removed (session_days)"] if removed else []
 
 
-async def remove_session(database: Database, session: str) -> int:
-    """Removes a session that nobody is at work on; returns how many messages it had. Raises `StoreError` (`held`)."""
-    lock = SessionLock(catalog.lock_folder(database.path), session)
-    try:
-        return await database.write(lambda connection: catalog.remove(connection, session))
-    finally:
-        lock.close()
+async def _swept(database: Database, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    """Takes away what is left of removed sessions, for so long; the rest goes when a session is opened next."""
+    until = clock() + seconds
+    while True:
+        more = await database.write(sweep, full=False)
+        if not more or clock() >= until:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
-def remove_now(database: Database, session: str) -> int:
-    """The same as `remove_session`, for callers that are not coroutines."""
-    lock = SessionLock(catalog.lock_folder(database.path), session)
-    try:
-        return database.write_now(lambda connection: catalog.remove(connection, session))
-    finally:
-        lock.close()
-
-
-def _within(path: Path, size: int, max_bytes: int) -> None:
+async def _within(database: Database, max_bytes: int) -> None:
+    size = await database.write(used_bytes, full=False)
+    if size > max_bytes:
+        await _swept(database, math.inf)
+        size = await database.write(used_bytes, full=False)
     if size > max_bytes:
         raise StoreError(
             "full",
-            f"the session store {str(path)!r} holds {size:,} bytes, more than session_store_bytes allows ({max_bytes:,}); "
-            "remove old sessions with: sluice sessions rm --older-than 30",
+            f"the session store {str(database.path)!r} holds {size:,} bytes, more than session_store_bytes allows "
+            f"({max_bytes:,}); remove old sessions with: sluice sessions rm --older-than 30",
         )
