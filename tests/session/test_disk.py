@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import sys
@@ -16,6 +17,7 @@ from session_world import broken, run, store
 from sluice.errors import SluiceError, StoreError
 from sluice.session.check import check
 from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, on_network, reading, store_error
+from sluice.testing.fault_disk import small_disk
 from sluice.testing.store_kit import SCENARIOS
 from sluice.values.messages import UserMessage
 
@@ -96,6 +98,24 @@ def test_what_is_no_file_is_refused_and_nothing_is_made_beside_it(tmp_path: Path
         with pytest.raises(StoreError, match="no regular file"):
             _open(tmp_path / name)
     assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+def test_where_nothing_can_be_written_beside_it_a_store_is_read_all_the_same(tmp_path: Path) -> None:
+    """A full disk is when a person wants to see what there is to remove."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    with small_disk(place) as there:
+        if not there:
+            pytest.skip("NOT CHECKED: no disk of our own can be had here, so none was full")
+        path = _made(place / "s.db")
+        with contextlib.suppress(OSError), (place / "rest").open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 512)
+        with reading(path) as connection:
+            assert connection.execute("SELECT count(*) FROM message").fetchone() == (4,)
+        with pytest.raises(StoreError, match="the disk is full"):
+            _open(path)
+        assert broken(path) == []
 
 
 def test_no_words_of_sqlite_reach_a_person() -> None:

@@ -28,6 +28,8 @@ _BUSY_MS = 10_000  # how long SQLite itself waits for others; our own lock comes
 _CHECKED_BYTES = 512 * 1024 * 1024  # a larger file is not read through at opening: that would take seconds
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
 
+_NOTHING_BESIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR_SHMSIZE)  # the log's index cannot be made
+
 _DAMAGED = "it is damaged, and was left as it is; `sluice sessions repair` saves what can be read of it"
 
 _KINDS: dict[int, tuple[StoreFault, str]] = {
@@ -49,7 +51,8 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
         return error
     where = f"the session store {str(path)!r} cannot be used"
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        extended = getattr(error, "sqlite_errorcode", 0)
+        code = sqlite3.SQLITE_FULL if extended == sqlite3.SQLITE_IOERR_SHMSIZE else extended & 0xFF
         kind, words = _KINDS.get(code, ("io", f"the disk or the file failed ({type(error).__name__} {code})"))
         return StoreError(kind, f"{where}: {words}")
     if isinstance(error, OSError):
@@ -139,13 +142,17 @@ def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Con
 def open_reading(path: Path) -> sqlite3.Connection:
     """A connection that cannot write. A later schema is not refused: what can be read of it is. Raises `StoreError`.
 
-    A file that nothing was written to yet (whoever made it died just then) reads as a store without sessions.
+    A file that nothing was written to yet (whoever made it died just then) reads as a store without sessions. Where
+    nothing can be written beside the file (a medium for reading only, a full disk) it is read without.
     """
     if not path.is_file():
         raise StoreError("io", f"there is no session store at {str(path)!r}")
     try:
         return _reader(path)
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode in _NOTHING_BESIDE and not _log_bytes(path):
+            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):  # the first error says more
+                return _reader(path, "&immutable=1")  # nobody writes: there is no log, and none can be made
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
             raise store_error(error, path) from None
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -167,8 +174,16 @@ def _take_back(path: Path) -> None:
         connection.close()
 
 
-def _reader(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
+def _log_bytes(path: Path) -> int:
+    try:
+        return os.stat(f"{path}-wal").st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _reader(path: Path, more: str = "") -> sqlite3.Connection:
+    place = f"{path.absolute().as_uri()}?mode=ro{more}"
+    connection = sqlite3.connect(place, uri=True, isolation_level=None, timeout=10)
     try:
         _harden(connection)
         connection.execute("PRAGMA query_only = ON")
