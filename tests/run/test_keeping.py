@@ -16,6 +16,8 @@ from sluice.errors import ConfigurationError
 from sluice.run import keeping, sessions
 from sluice.run.config import Settings, Wish
 from sluice.run.keeping import in_words, kept_lines, kept_now, kept_within
+from sluice.run.parts import RandomIds
+from sluice.run.result_text import result_text
 from sluice.run.sessions import data_folder
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.audit import AuditLog
@@ -23,6 +25,7 @@ from sluice.session.audit_files import closed_files
 from sluice.session.audit_reading import verify
 from sluice.session.blobs import BlobJournal
 from sluice.session.kept import Kept
+from sluice.session.opening import open_session
 from sluice.ui.cli import main
 from sluice.values.messages import AssistantMessage, UserMessage
 
@@ -37,20 +40,25 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(workspace=str(tmp_path / "work"), mode="mock", mock_fixture=str(tmp_path / "fixture.json"))
 
 
-def session(settings: Settings, size: int = 10, workspace: str | None = None) -> str:
-    """A session of so many bytes in the store of a workspace."""
+def session(settings: Settings, size: int = 10, workspace: str | None = None, days_ago: float = 0.0) -> str:
+    """A session of so many bytes in the store of a workspace, used so many days ago."""
     if workspace is not None:
         settings = msgspec.structs.replace(settings, workspace=workspace)
+    path = sessions.store_path(settings)
+    assert path is not None
+    at = time.time() - days_ago * DAY
 
     async def body() -> str:
-        opening = await sessions.open_store(settings)
-        assert opening is not None
+        id = RandomIds().new("ses")
+        opening = await open_session(
+            path, settings.workspace, Wish(), new_id=lambda: id, words=result_text, now=lambda: at
+        )
         store = opening.store
-        await store.started(f"run_{store.session}", UserMessage("x" * size))
-        await store.append(f"run_{store.session}", AssistantMessage(content="done"))
-        await store.finished(f"run_{store.session}", "completed")
+        await store.started(f"run_{id}", UserMessage("x" * size))
+        await store.append(f"run_{id}", AssistantMessage(content="done"))
+        await store.finished(f"run_{id}", "completed")
         await store.close()
-        return store.session
+        return id
 
     return asyncio.run(body())
 
@@ -184,32 +192,48 @@ def test_a_session_that_is_open_goes_on(settings: Settings) -> None:
     assert asyncio.run(body())[-1] == "RunFinished"
 
 
-def test_what_the_user_allowed_to_go_goes_first(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = session(settings, 3 * MIB, "/some/other")
+def test_what_the_user_allowed_to_go_goes_first(settings: Settings) -> None:
+    old = session(settings, 3 * MIB, "/some/other", days_ago=40)
+    new = session(settings, days_ago=2)
     BlobJournal(str(state_folder())).keep("a", b"x" * MIB, 0o600)
-    now = time.time()
     for blob in (state_folder() / "blobs").iterdir():
-        os.utime(blob, (now - 40 * DAY,) * 2)
+        os.utime(blob, (time.time() - 40 * DAY,) * 2)
     with pytest.raises(ConfigurationError):
         within(settings, kept_bytes=MIB)  # nobody said that sessions may go
     assert kept_now(state_folder()).preimages < MIB  # no session needs it, and it is old
-    assert [one.id for one in sessions.listed(settings, True)] == [old]
-    monkeypatch.setattr(time, "time", lambda: now + 40 * DAY)
-    assert within(settings, kept_bytes=MIB, session_days=30) == [
-        "1 sessions unused for 30 days were removed (session_days)"
-    ]
-    assert sessions.listed(settings, True) == []
+    assert {one.id for one in sessions.listed(settings, True)} == {old, new}
+    told = within(settings, kept_bytes=MIB, session_days=30)
+    assert told == ["1 sessions unused for 30 days were removed (session_days)"]
+    assert [one.id for one in sessions.listed(settings, True)] == [new]
 
 
-def test_a_store_that_cannot_be_read_stays_and_stops_nothing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session(settings, 3 * MIB, "/some/other")
+def test_a_clock_that_jumped_removes_nothing(settings: Settings) -> None:
+    for workspace in ("/some/other", settings.workspace):
+        session(settings, 2 * MIB, workspace, days_ago=40)
+    with pytest.raises(ConfigurationError, match="kept_bytes"):
+        within(settings, kept_bytes=MIB, session_days=30)
+    session(settings, days_ago=0.01)  # by the clock that may be wrong
+    with pytest.raises(ConfigurationError, match="kept_bytes"):
+        within(settings, kept_bytes=MIB, session_days=30)
+    assert len(sessions.listed(settings, True)) == 3
+
+
+@pytest.mark.parametrize("how", ["continue", "resume", "fork"])
+def test_the_session_that_is_wished_for_stays(how: Any, settings: Settings) -> None:
+    session(settings, 3 * MIB, days_ago=41)
+    wished = session(settings, days_ago=40)
+    session(settings, workspace="/some/other", days_ago=2)
+    wish = Wish(how=how, id="" if how == "continue" else wished)
+    assert within(settings, kept_bytes=MIB, session_days=30, session=wish)[0].startswith("1 sessions")
+    assert [one.id for one in sessions.listed(settings, False)] == [wished]
+
+
+def test_a_store_that_cannot_be_read_stays_and_stops_nothing(settings: Settings) -> None:
+    session(settings, 3 * MIB, "/some/other", days_ago=40)
+    session(settings, days_ago=2)
     broken = data_folder() / "projects" / "a" / "sessions.db"
     broken.parent.mkdir()
     broken.write_bytes(b"no database, and kept as it is")
-    real = time.time()
-    monkeypatch.setattr(time, "time", lambda: real + 40 * DAY)
     assert len(within(settings, kept_bytes=MIB, session_days=30)) == 1
     assert broken.read_bytes() == b"no database, and kept as it is"
 

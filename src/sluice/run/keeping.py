@@ -8,6 +8,7 @@ needs); if that is not enough, no session is opened until there is room. One tha
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sluice.errors import AuditError, ConfigurationError, StoreError
-from sluice.run.sessions import IN_MEMORY, STORE, data_folder, pruned, removed, stores
+from sluice.run.sessions import IN_MEMORY, STORE, data_folder, pruned, store_path, stores
 from sluice.run.settings import Settings
 from sluice.run.shielding import in_thread
 from sluice.session.audit import AuditLog
@@ -26,6 +27,7 @@ NOTED_SECONDS = 3600.0  # that figures are believed; what is written meanwhile i
 WARNED_PART = 0.9  # of the bound: from here on every opening looks for itself, and says so
 
 _AUDIT = "audit.jsonl"
+_DAY = 86_400  # seconds
 _KINDS = {
     "sessions": "sessions",
     "preimages": "pre-images",
@@ -90,7 +92,7 @@ def _within(settings: Settings, state: Path, now: Callable[[], float]) -> list[s
     if kept is None or kept.total > bound * WARNED_PART:
         kept = kept_now(state)
         if kept.total > bound:
-            news += _made_room(settings, state)
+            news += _made_room(settings, state, now())
             kept = kept_now(state)
         note(state, kept, now())
     if kept.total > bound:
@@ -116,7 +118,7 @@ def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
         return []
     log = AuditLog(path)
     try:
-        count, _bytes = log.remove_closed(now - settings.audit_days * 86_400)
+        count, _bytes = log.remove_closed(now - settings.audit_days * _DAY)
     except AuditError as error:
         return [str(error)]
     finally:
@@ -126,16 +128,54 @@ def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
     return [f"{count} files of the audit log older than {settings.audit_days:g} days were removed (audit_days)"]
 
 
-def _made_room(settings: Settings, state: Path) -> list[str]:
+def _made_room(settings: Settings, state: Path, now: float) -> list[str]:
     """Does what the user has allowed already. A store that cannot be read, or is in use, stays as it is."""
-    gone = 0
-    for path in sorted((data_folder() / "projects").glob(f"*/{STORE}")):
-        one = msgspec.structs.replace(settings, session_store=str(path))
+    paths = sorted(Path(os.path.realpath(path)) for path in (data_folder() / "projects").glob(f"*/{STORE}"))
+    days, gone = settings.session_days, 0
+    if days is not None and not any(_saw_the_days(path, now, days) for path in paths):
+        days = None  # a clock that is wrong makes every session old
+    for path in paths:
         with contextlib.suppress(StoreError):
-            gone += len(removed(one, (), True, settings.session_days))
-            given_back(one, True)
+            if days is not None:
+                gone += _expired(path, settings, now, days)
+            given_back(msgspec.structs.replace(settings, session_store=str(path)), False)
     with contextlib.suppress(StoreError):
         pruned(settings, state)
     return (
-        [f"{gone} sessions unused for {settings.session_days or 0:g} days were removed (session_days)"] if gone else []
+        [f"{gone} sessions unused for {days:g} days were removed (session_days)"] if gone and days is not None else []
     )
+
+
+def _saw_the_days(path: Path, now: float, days: float) -> bool:
+    """Whether something ran within the days for which sessions are kept, and not only just now."""
+    from sluice.session import catalog
+    from sluice.session.disk import reading
+
+    with contextlib.suppress(StoreError), reading(path) as connection:
+        return catalog.ran_between(connection, now - days * _DAY, now - min(1.0, days / 2) * _DAY)
+    return False
+
+
+def _expired(path: Path, settings: Settings, now: float, days: float) -> int:
+    """Removes the sessions of a store that were not used for so long, but for the one that is wished for; how many."""
+    from sluice.session import catalog
+    from sluice.session.database import Database
+    from sluice.session.disk import reading
+    from sluice.session.removal import remove_now
+
+    wish, spared = settings.session, set[str | None]()
+    with reading(path) as connection:
+        old = catalog.older_than(connection, None, now - days * _DAY, now)
+        if path == store_path(settings) and wish.how != "new":
+            latest = wish.how == "continue"
+            spared = (
+                {catalog.latest(connection, settings.workspace)} if latest else {*catalog.matching(connection, wish.id)}
+            )
+    old = [id for id in old if id not in spared]
+    if not old:
+        return 0
+    database = Database(path)
+    try:
+        return len(remove_now(database, old)[0])
+    finally:
+        database.close()
