@@ -325,6 +325,9 @@ class Naive:
                 r.refusal = "blocked"
                 break
             go.append(r)
+        if go and self.poor():  # by what agents inside the calls before used
+            self.decided = self.decided or self.poor()
+            return self.poor()
         if go:
             for r in go:
                 r.stage = "running"
@@ -334,6 +337,7 @@ class Naive:
         shown = 0
         while shown < len(go):
             ran = yield from self.fact(f.Ran)
+            self.bills.append((ran.tokens, ran.cost))
             r = self.of(records, ran.key)
             r.stage, r.result, r.status, r.end_turn = "ran", ran.result, ran.result.status, ran.result.end_turn
             while shown < len(go) and go[shown].status is not None:

@@ -96,7 +96,9 @@ class Script:
                 if dice.randrange(10) < self.ill:
                     more = dice.choice([{}, {}, {"failure": "fatal"}, {"status": "timed_out"}])
                     return f.Ran(at=0, key=key, result=broke(name, **more))
-                return f.Ran(at=0, key=key, result=fine(name, end_turn=dice.random() < 0.02))
+                tokens, cost = dice.choice([(0, None)] * 4 + [(120, None), (60, 0.5)])
+                result = fine(name, end_turn=dice.random() < 0.02)
+                return f.Ran(at=0, key=key, result=result, tokens=tokens, cost=cost)
         return benign(command, world)
 
 
