@@ -482,7 +482,7 @@ def test_a_death_while_it_runs_leaves_an_unknown_outcome_and_nothing_starts_agai
     killed_while_asked(path, "change", ("change", '{"path": "2"}'))
     tools: Any = {"change": ("mutating", change)}
     die(path, _asking(person=Person(True), tools=tools), gate.reached, "go on", "b")
-    assert {one[:2] for one in broken(path)} == {"D4"}
+    assert broken(path) == []
     person = Person(True)
     world = _asking(text("hm"), person=person)
     one_run(path, world, name="c")

@@ -13,9 +13,11 @@ from sluice.session.check import PROMISES, check
 from sluice.session.disk import reading
 from sluice.session.locks import SessionLock
 from sluice.testing.store_kit import allowed, asks, well
+from sluice.turn.repeats import output_digest
 from sluice.values.calls import CallKey, ToolSpec, Verdict
 from sluice.values.healed import HealedArguments, allow_healed, healed_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from sluice.values.results import ToolResult
 
 SECRET = "sk-very-secret-key"
 
@@ -56,11 +58,16 @@ def test_how_much_was_checked_is_told(path: Path) -> None:
     assert (report.sessions, report.runs, report.broken) == (2, 2, ())
 
 
+def unended(path: Path) -> tuple[str, ...]:
+    with reading(path) as connection:
+        return check(connection, path).unended
+
+
 SPOILT = {
     "D1": "UPDATE run SET chunks = chunks + 1 WHERE id = 'q'",
     "D2": "UPDATE message SET first_chunk = first_chunk + 5, next_chunk = next_chunk + 5 WHERE run = 'q' AND seq = 2",
     "D3": "UPDATE message SET told_crc = told_crc + 1 WHERE run = 'q' AND seq = 2",
-    "D4": "UPDATE run SET outcome = NULL, duration_ns = NULL WHERE id = 'r'",
+    "D4": "UPDATE run SET outcome = NULL, duration_ns = NULL WHERE id = 'q'",
     "P1": "UPDATE message SET state = 'dropped' WHERE run = 'r' AND role = 'tool'",
     "P2": "UPDATE part SET body = replace(body, 'seen', '[not_started] no') WHERE session = 'ses' AND seq = 3",
     "X1": "UPDATE call SET digest = 'other' WHERE run = 'q' AND position = 1",
@@ -90,6 +97,50 @@ def test_each_spoilt_store_breaks_its_promise(promise: str, path: Path) -> None:
     found = {b.promise for b in broken(path)}
     assert promise in found
     assert found <= {promise} | ALSO.get(promise, set())
+
+
+@pytest.mark.parametrize(
+    ("promise", "spoilt"),
+    [
+        ("X1", "UPDATE call SET tool = 'other' WHERE run = 'q' AND position = 0"),
+        ("P2", "UPDATE call SET result = replace(result, '\"ok\":true', '\"ok\":false') WHERE run = 'q'"),
+        ("P2", 'UPDATE call SET result = replace(result, \'"status":"ok"\', \'"status":"failed"\') WHERE run = \'q\''),
+        (
+            "D4",
+            'INSERT INTO notice SELECT id, 50 + n, \'{"type":"run_finished"}\' FROM run, (SELECT 1 n UNION SELECT 2)',
+        ),
+    ],
+)
+def test_what_was_taken_away_or_added_is_found(promise: str, spoilt: str, path: Path) -> None:
+    with tampered(path) as connection:
+        assert connection.execute(spoilt).rowcount
+    assert {b.promise for b in broken(path)} == {promise}
+
+
+def test_a_result_that_is_not_what_the_call_came_to_is_found(tmp_path: Path) -> None:
+    result = well()
+
+    async def body() -> None:
+        async with store(tmp_path / "s.db", new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("hello"))
+            await s.append("r", asks("a"))
+            await s.call_started(allowed("r"))
+            await s.call_ended(allowed("r"), result)
+            await s.append("r", ToolMessage("a", "look", "seen", digest=output_digest(result)))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(tmp_path / "s.db") == []
+    with tampered(tmp_path / "s.db") as connection:
+        changed = connection.execute("SELECT result FROM call").fetchone()[0]
+        other = msgspec.json.encode(
+            msgspec.structs.replace(msgspec.json.decode(changed, type=ToolResult), content="new")
+        )
+        connection.execute("UPDATE call SET result = ?", (other.decode(),))
+    assert {b.promise for b in broken(tmp_path / "s.db")} == {"P2"}
+    with tampered(tmp_path / "s.db") as connection:
+        connection.execute("DELETE FROM call")
+    assert {b.words for b in broken(tmp_path / "s.db")} == {"call 0 ran, and its start is not there"}
 
 
 def test_every_promise_is_spoilt_somewhere() -> None:
@@ -125,9 +176,9 @@ def test_a_run_that_goes_on_breaks_nothing(path: Path) -> None:
             assert broken(path) == []
 
     run(body())
-    assert {b.promise for b in broken(path)} == {"D4"}
+    assert (broken(path), unended(path)) == ([], ("ses",))
     lock = SessionLock(lock_folder(path), "ses")
-    assert broken(path) == []
+    assert (broken(path), unended(path)) == ([], ())
     lock.close()
 
 

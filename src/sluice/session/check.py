@@ -6,9 +6,7 @@ it (its last run, its last reply) is left out.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,13 +16,17 @@ import msgspec
 from sluice.errors import StoreError
 from sluice.session import rows
 from sluice.session.catalog import REMOVED, lock_folder
+from sluice.session.check_files import open_to_others, preimages_are_there, secrets_in
 from sluice.session.disk import VERSION
+from sluice.session.folding import size_in
 from sluice.session.locks import holder
 from sluice.session.shrunk import SHRUNK_SINCE
 from sluice.session.waiting import waiting as wait_for_a_person
+from sluice.turn.repeats import output_digest
 from sluice.values.calls import call_digest
 from sluice.values.healed import HealedArguments, healed_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
+from sluice.values.results import ToolResult
 
 UNREADABLE = "it cannot be read"
 MOST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log
@@ -39,20 +41,32 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How much was checked, and what was found."""
+    """How much was checked, and what was found. `unended` are sessions whose last run has no end, and nobody is at work on
+    it: its process died, and it gets its end when the session is opened."""
 
     sessions: int
     runs: int
     broken: tuple[Broken, ...]
+    unended: tuple[str, ...] = ()
 
 
 class View:
-    """What a checker reads. `secrets` are words that may be in no file of the store."""
+    """What a checker reads. `secrets` are words that may be in no file of the store; `state` is the folder of pre-images,
+    where those of runs begun before `since` may be gone."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        secrets: Sequence[str] = (),
+        state: Path | None = None,
+        since: float | None = None,
+    ) -> None:
         self.connection = connection
         self.path = path
         self.secrets = secrets
+        self.state = state
+        self.since = since
         alive = "FROM session WHERE project != ?"  # the rest is being removed, from its end on
         self.sessions = [str(id) for (id,) in connection.execute(f"SELECT id {alive} ORDER BY last", (REMOVED,))]
         self.held = {id for id in self.sessions if holder(lock_folder(path), id) is not None}
@@ -61,10 +75,8 @@ class View:
             f"WHERE session IN (SELECT id {alive}) ORDER BY session, number",
             (REMOVED,),
         ).fetchall()
-
-    def going_on(self, run: str) -> bool:
-        """Whether somebody may be at work on this run now."""
-        return any(id == run and outcome is None and session in self.held for id, session, outcome, *_ in self.runs)
+        last = {session: run for run, session, *_ in self.runs}
+        self.unended = {s: r for r, s, outcome, *_ in self.runs if outcome is None and last[s] == r}
 
     def query(self, sql: str, *given: object) -> list[tuple[object, ...]]:
         """All rows of a query."""
@@ -78,19 +90,19 @@ Checker = Callable[[View], Found]
 def every_row_is_there(view: View) -> Found:
     """D1: no delta that was committed is missing: rows counted are rows folded, and rows left of a reply that arrives.
 
-    The rows of an arriving reply are counted when it ends; an older version counted each as it was written.
+    The rows of an arriving reply are counted when it ends, and each 64 of them before that.
     """
     for run, session, _outcome, _duration, chunks in view.runs:
         folded = view.query("SELECT coalesce(sum(next_chunk - first_chunk), 0) FROM message WHERE run = ?", run)[0][0]
         left = view.query("SELECT count(*) FROM chunk WHERE run = ?", run)[0][0]
         arriving = view.query("SELECT 1 FROM message WHERE run = ? AND state = 'open'", run)
         written = int(str(folded)) + int(str(left))
-        if chunks != written and not (arriving and chunks == folded):
+        if chunks != written and not (arriving and int(str(folded)) <= chunks <= written):
             yield f"{session} {run}", f"{chunks} rows of deltas were written, {folded} folded and {left} are left"
 
 
 def deltas_are_a_prefix(view: View) -> Found:
-    """D2: a run's deltas are 0..k with no gap and no repeat."""
+    """D2: a run's deltas are 0..k with no gap and no repeat, and a call that arrives only grows."""
     for run, session, *_ in view.runs:
         at = 0
         for first, after in view.query(
@@ -99,10 +111,18 @@ def deltas_are_a_prefix(view: View) -> Found:
             if first != at:
                 yield f"{session} {run}", f"deltas {at} to {first} are missing or there twice"
             at = int(str(after))
-        for (seq,) in view.query("SELECT seq FROM chunk WHERE run = ? ORDER BY seq", run):
+        sizes: list[int] = []
+        for seq, kind, body in view.query("SELECT seq, kind, body FROM chunk WHERE run = ? ORDER BY seq", run):
             if seq != at:
                 yield f"{session} {run}", f"delta {at} is missing"
             at = int(str(seq)) + 1
+            grown = size_in(str(body)) if kind == "call" else None
+            if grown is None:
+                sizes += [0] if kind == "call" else []
+            elif not 0 <= grown[0] < len(sizes) or grown[1] < sizes[grown[0]]:
+                yield f"{session} {run}", f"delta {seq} is the size of no call, or a smaller one than before"
+            else:
+                sizes[grown[0]] = grown[1]
 
 
 def text_is_what_was_told(view: View) -> Found:
@@ -123,12 +143,17 @@ def text_is_what_was_told(view: View) -> Found:
 
 
 def one_end(view: View) -> Found:
-    """D4: every run has one end, and nothing of it comes after."""
+    """D4: every run has one end, and nothing of it comes after. A session's last run may have none yet."""
     for run, session, outcome, *_ in view.runs:
-        if outcome is None and session not in view.held:
-            yield f"{session} {run}", "it has no end; opening the session (--resume) gives it one"
+        if outcome is None and view.unended.get(session) != run:
+            yield f"{session} {run}", "it has no end, and a later run has begun"
         if outcome is not None and view.query("SELECT 1 FROM message WHERE run = ? AND state = 'open'", run):
             yield f"{session} {run}", "a reply is open after the end"
+    for run, count in view.query(
+        "SELECT run, count(*) FROM notice WHERE body LIKE '%\"run_finished\"%' "
+        "AND json_extract(body, '$.type') = 'run_finished' GROUP BY run HAVING count(*) > 1"
+    ):
+        yield str(run), f"its end was told {count} times"
     for session in view.sessions:
         order = [run for (run,) in view.query("SELECT run FROM message WHERE session = ? ORDER BY seq", session)]
         changes = [after for before, after in pairwise(order) if before != after and after is not None]
@@ -155,36 +180,56 @@ def calls_have_one_result(view: View) -> Found:
             if waiting:
                 yield f"{session}@{stored.seq}", f"{len(waiting)} calls before it have no result"
             waiting = list(message.tool_calls) if isinstance(message, AssistantMessage) else []
-        if waiting and not _may_go_on(view, session) and wait_for_a_person(view.connection, session) is None:
+        # Without an end the session is at work, or awaits its recovery.
+        if waiting and session not in view.unended and wait_for_a_person(view.connection, session) is None:
             yield session, f"{len(waiting)} calls at its end have no result"
 
 
-def _may_go_on(view: View, session: str) -> bool:
-    # Without an end and without a holder the session awaits its recovery: that is D4's to say, once.
-    return any(of == session and outcome is None for _id, of, outcome, *_ in view.runs)
-
-
 def results_are_true(view: View) -> Found:
-    """P2: nothing that was started is said not to have run."""
-    for session, seq, run, turn, position in _calls(view):
-        if not view.query("SELECT 1 FROM call WHERE run = ? AND turn = ? AND position = ?", run, turn, position):
+    """P2: a result says what became of its call, and of nothing that was started that it did not run."""
+    for place, position, key, said in _answered(view):
+        started = view.query("SELECT result FROM call WHERE run = ? AND turn = ? AND position = ?", *key)
+        if not started:
             continue
-        said = view.query(
-            "SELECT p.body FROM part p WHERE p.session = ? AND p.answers_seq = ? ORDER BY p.answers_position "
-            "LIMIT 1 OFFSET ?",
+        if said.content.startswith("[not_started]"):
+            yield place, f"call {position} was started, and its result says it was not"
+        elif started[0][0] is not None and not _is_told(said, str(started[0][0])):
+            yield place, f"the result of call {position} is not what the call came to"
+
+
+def _is_told(said: ToolMessage, stored: str) -> bool:
+    result = msgspec.json.decode(stored, type=ToolResult)
+    if said.status == "unknown_outcome":
+        return True  # nobody could read what it came to
+    same = said.ok == result.ok and (said.status or "ok") == result.status
+    # What cannot be stored as text is another character in one of the two.
+    return same and (not said.digest or "\ufffd" in stored or said.digest == output_digest(result))
+
+
+def _answered(view: View) -> Iterator[tuple[str, int, tuple[str, int, int], ToolMessage]]:
+    """Message, position, key (run, turn, position) and result of every call that has one."""
+    for session, seq, run, turn, position in _calls(view):
+        found = view.query(
+            "SELECT body FROM part WHERE session = ? AND answers_seq = ? ORDER BY answers_position LIMIT 1 OFFSET ?",
             session,
             seq,
             position,
         )
-        if said and msgspec.json.decode(str(said[0][0]), type=ToolMessage).content.startswith("[not_started]"):
-            yield f"{session}@{seq}", f"call {position} was started, and its result says it was not"
+        if found:
+            said = msgspec.json.decode(str(found[0][0]), type=ToolMessage)
+            yield f"{session}@{seq}", position, (run, turn, position), said
 
 
 def calls_start_as_judged(view: View) -> Found:
-    """X1: a call starts at most once, and what started is what the reply asked for."""
+    """X1: a call starts at most once, what started is what the reply asked for, and nothing ran without its start."""
+    for where, asked, key, said in _answered(view):
+        # A result of ours says in a digest what its call came to; that of a conversation that was taken over does not.
+        started = "SELECT 1 FROM call WHERE run = ? AND turn = ? AND position = ?"
+        if said.ok and said.digest and not view.query(started, *key):
+            yield where, f"call {asked} ran, and its start is not there"
     by_key = {(run, turn, position): (session, seq) for session, seq, run, turn, position in _calls(view)}
-    for run, turn, position, digest, rule, result in view.query(
-        "SELECT run, turn, position, digest, rule, result FROM call"
+    for run, turn, position, tool, digest, rule, result in view.query(
+        "SELECT run, turn, position, tool, digest, rule, result FROM call"
     ):
         place = by_key.get((str(run), int(str(turn)), int(str(position))))
         if place is None:
@@ -197,7 +242,7 @@ def calls_start_as_judged(view: View) -> Found:
         fits = call_digest(call.name, call.arguments) == digest
         if str(rule).startswith("healed:"):
             fits = call.status == "cut" and (result is None or _healed(call, str(result)) == digest)
-        if not fits:
+        if not fits or tool != call.name:
             yield f"{place[0]}@{place[1]}", f"call {position} started with other arguments than the reply holds"
 
 
@@ -249,7 +294,7 @@ def log_is_bounded(view: View) -> Found:
 
 
 def saved_is_saved(view: View) -> Found:
-    """F1: what is marked as kept is there: every message its parts, every reference its row."""
+    """F1: what is marked as kept is there: every message its parts, every reference its row, every pre-image its bytes."""
     for session, seq in view.query(
         "SELECT m.session, m.seq FROM message m WHERE m.state = 'whole' AND m.role IN ('user', 'tool') AND NOT EXISTS "
         "(SELECT 1 FROM part p WHERE p.session = m.session AND p.seq = m.seq)"
@@ -257,6 +302,8 @@ def saved_is_saved(view: View) -> Found:
         yield f"{session}@{seq}", "it is marked as kept and has no content"
     for table, *_ in view.query("PRAGMA foreign_key_check"):
         yield str(table), "a row belongs to nothing"
+    if view.state is not None:
+        yield from preimages_are_there(view.connection, view.state, view.since or 0.0)
 
 
 def rows_are_undamaged(view: View) -> Found:
@@ -279,32 +326,9 @@ def rows_are_undamaged(view: View) -> Found:
 
 def nothing_is_open_to_others(view: View) -> Found:
     """S1: files are for their owner only, and no secret is in any of them."""
-    folder = lock_folder(view.path)
     files = [Path(f"{view.path}{e}") for e in ("", "-wal", "-shm", "-journal", ".users", ".turn")]
-    for path, most in [(f, 0o600) for f in files] + [(folder, 0o700)]:
-        try:
-            mode = stat.S_IMODE(os.stat(path).st_mode)
-        except OSError:
-            continue
-        if mode & ~most:
-            yield str(path), f"others on this machine may use it (mode {mode:o})"
-    for file in files:
-        for secret in view.secrets:
-            if secret and _holds(file, secret.encode()):
-                yield str(file), "it holds an API key"
-
-
-def _holds(path: Path, word: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            tail = b""
-            while piece := file.read(1 << 20):
-                if word in tail + piece:
-                    return True
-                tail = piece[-len(word) :]
-    except OSError:
-        return False
-    return False
+    yield from open_to_others([*files, lock_folder(view.path)])
+    yield from secrets_in(files, view.secrets)
 
 
 def ended_runs_run_nothing(view: View) -> Found:
@@ -368,19 +392,26 @@ def check(
     path: Path,
     *,
     secrets: Sequence[str] = (),
+    state: Path | None = None,
+    since: float | None = None,
     promises: Sequence[str] = tuple(PROMISES),
 ) -> Report:
-    """Checks a whole store. `connection` may be a reading one. A checker that cannot read says so as a finding."""
+    """Checks a whole store. `connection` may be a reading one. A checker that cannot read says so as a finding.
+
+    With `state`, the folder of pre-images, each that the store refers to is read too, if its run began after `since`
+    (seconds since the epoch).
+    """
     broken: list[Broken] = []
     connection.execute("BEGIN")
     try:
-        view = View(connection, path, secrets)
+        view = View(connection, path, secrets, state, since)
         for name in promises:
             try:
                 broken += [Broken(name, where, words) for where, words in PROMISES[name](view)]
             except (sqlite3.Error, StoreError, ValueError, msgspec.MsgspecError) as error:
                 broken.append(Broken(name, str(path), f"{UNREADABLE}: {error}"))
-        return Report(len(view.sessions), len(view.runs), tuple(broken))
+        unended = tuple(session for session in view.unended if session not in view.held)
+        return Report(len(view.sessions), len(view.runs), tuple(broken), unended)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # damage can make a text of bytes that are none
         return Report(0, 0, (Broken("F2", str(path), f"{UNREADABLE}: {error}"),))
     finally:

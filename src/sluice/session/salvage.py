@@ -7,11 +7,15 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from sluice.errors import StoreError
 from sluice.session import rows
 from sluice.session.resume import UNKNOWN
+from sluice.values.calls import call_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
 
+_SALVAGED = "salvaged"  # the rule of a start whose own record, or approval, is lost
 _MOST_WORDS = 50  # lines about what was lost
 _BY_RUN = {
     "call": "turn, position",
@@ -61,7 +65,7 @@ class Salvage:
 
     def _rows(self, table: str, where: str, given: tuple[Any, ...], order: str) -> list[dict[str, Any]]:
         """The rows that can be read: from the front up to the damage, and from the back down to it."""
-        columns = self._columns[table]
+        columns = self._known(table)
         found: dict[tuple[Any, ...], dict[str, Any]] = {}
         whole = False
         for way in ("", " DESC"):
@@ -80,6 +84,14 @@ class Salvage:
                 break
         return sorted(found.values(), key=lambda row: tuple(_sortable(row[name]) for name in order.split(", ")))
 
+    def _known(self, table: str) -> list[str]:
+        """The columns that can be asked for: a store of an older version has not all of them."""
+        try:
+            there = {row[1] for row in self._old.execute(f"PRAGMA table_info({table})")}
+        except (sqlite3.Error, UnicodeDecodeError):
+            there = set()
+        return [name for name in self._columns[table] if name in there] or self._columns[table]
+
     def _sessions_of_messages(self) -> list[str]:
         try:
             found = self._old.execute("SELECT DISTINCT session FROM message").fetchall()
@@ -92,7 +104,7 @@ class Salvage:
     def _put(self, table: str, row: dict[str, Any], **changed: Any) -> bool:
         """Writes a row; one that breaks a rule (a number that is none, a row of nothing) is lost."""
         values = {**row, **changed}
-        columns = self._columns[table]
+        columns = [name for name in self._columns[table] if name in values]
         marks = ", ".join("?" * len(columns))
         self._new.execute("SAVEPOINT row")
         try:
@@ -236,17 +248,45 @@ class Salvage:
                         granted.add((row["turn"], row["position"]))
             for row in self._rows("call", "WHERE run = ?", (run,), _BY_RUN["call"]):
                 key = (row["turn"], row["position"])
-                if (run, *key) not in asked or (str(row["rule"]).startswith("granted:") and key not in granted):
+                if (run, *key) not in asked:
                     self._say(
                         f"session {session}: the record of a start of {row['tool']} stands alone, and was left out"
                     )
                     continue
-                gone = row["status"] is None and run in ended
-                self._put("call", row, **({"status": "unknown_outcome"} if gone else {}))
+                changed: dict[str, str] = (
+                    {"status": "unknown_outcome"} if row["status"] is None and run in ended else {}
+                )
+                if str(row["rule"]).startswith("granted:") and key not in granted:
+                    changed["rule"] = _SALVAGED
+                    self._say(f"session {session}: the approval of a call of {row['tool']} that started is lost")
+                self._put("call", row, **changed)
+        self._lost_starts(session)
         for table, order in _BY_SESSION.items():
             for row in self._rows(table, "WHERE session = ?", (session,), order):
                 if table != "shrunk" or (isinstance(row["body"], str) and rows.crc(row["body"]) == row["crc"]):
                     self._put(table, row)
+
+    def _lost_starts(self, session: str) -> None:
+        """Whatever has a result that says it ran has started: a record of that is made again, so that it stays so."""
+        lost = 0
+        last, position = 0, -1
+        for seq, run, turn, asked, told, started_at in self._new.execute(
+            "SELECT c.seq, m.run, m.turn, c.body, a.body, r.started_at FROM part c "
+            "JOIN message m ON m.session = c.session AND m.seq = c.seq AND m.turn IS NOT NULL JOIN run r ON r.id = m.run "
+            "LEFT JOIN part a ON a.session = c.session AND a.answers_seq = c.seq AND a.answers_position = c.position "
+            "WHERE c.session = ? AND c.kind = 'call' ORDER BY c.seq, c.position",
+            (session,),
+        ).fetchall():
+            last, position = seq, position + 1 if seq == last else 0
+            result = None if told is None else msgspec.json.decode(told, type=ToolMessage)
+            if result is None or not (result.ok and result.digest):
+                continue
+            call = msgspec.json.decode(asked, type=ToolCall)
+            row = {"run": run, "turn": turn, "position": position, "tool": call.name, "rule": _SALVAGED, "status": "ok"}
+            row |= {"digest": call_digest(call.name, call.arguments), "started_at": started_at, "result": None}
+            lost += self._put("call", row)
+        if lost:
+            self._say(f"session {session}: the records of {lost} starts are lost; the results say that they ran")
 
     def _asked(self, session: str) -> set[tuple[str, int, int]]:
         """Run, turn and position of every call of a reply that was kept."""

@@ -151,8 +151,11 @@ class Harness:
             pass  # whoever only reads may be the first to come
         self._recovered(name, store)
         with reading(store) as connection:
-            for found in check(connection, store).broken:
+            report = check(connection, store, state=self.files(store)[3])
+            for found in report.broken:
                 self.broken(name, f"{found.promise} {found.where}: {found.words}")
+            for session in report.unended:
+                self.broken(name, f"D4 {session}: its last run has no end after the session was opened")
         self._witnessed(name, store)
 
     def _witnessed(self, name: str, store: Path) -> None:
