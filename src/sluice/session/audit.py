@@ -42,7 +42,6 @@ from sluice.session.audit_files import (
     last_line,
     locked,
     parse,
-    sync_folder,
 )
 from sluice.session.durable import put_on_disk, sync_upwards
 
@@ -112,7 +111,7 @@ class AuditLog:
                 os.unlink(one.path)
                 removed, freed = removed + 1, freed + size
             if removed:
-                sync_folder(os.path.dirname(os.path.abspath(self.path)))
+                sync_upwards(os.path.dirname(os.path.abspath(self.path)))
         except FileNotFoundError:
             return removed, freed  # another process is removing them
         except OSError as error:
@@ -235,7 +234,7 @@ class AuditLog:
         new = closed_name(name, newest + 1)
         try:
             os.rename(self.path, os.path.join(folder, new))
-            sync_folder(folder)
+            sync_upwards(folder)
         except OSError as error:
             raise OSError(f"it is full, and cannot be given the name {new}: {error.strerror or error}") from None
 

@@ -172,12 +172,3 @@ def locked(fd: int, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def sync_folder(folder: str) -> None:
-    """Puts names that were made, changed or removed in a folder on disk. Raises `OSError`."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

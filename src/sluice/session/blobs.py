@@ -198,11 +198,7 @@ def _prune_index(folder: str, before: float) -> int:
             os.unlink(new)
             return 0
         os.rename(new, path)
-        state = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(state)  # or a loss of power would bring the old one back, without the lines that come now
-        finally:
-            os.close(state)
+        sync_upwards(folder)  # or a loss of power would bring the old one back, without the lines that come now
     return removed
 
 
