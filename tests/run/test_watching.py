@@ -132,3 +132,21 @@ def test_what_a_finished_value_had_gained_is_not_told_under_the_next_ones_name()
 
 def test_a_call_that_was_not_announced_is_not_spoken_of() -> None:
     assert _watch_intent((0, [CallProgress(7, 3, "x", ""), CallArgument(7, "path", "a")])) == []
+
+
+def test_the_size_of_a_call_is_kept_by_the_order_of_the_names() -> None:
+    kept: list[tuple[int, int]] = []
+
+    async def emit(_notice: n.Notice) -> None:
+        pass
+
+    async def grew(call: int, size: int) -> None:
+        kept.append((call, size))
+
+    async def go() -> None:
+        watcher = TurnWatcher(3, emit, NoHooks(), grew=grew)
+        await watcher.deltas([CallProgress(0, 3, ""), CallOpened(1, "", "change"), CallProgress(1, 5, "")])
+        await watcher.deltas([CallOpened(0, "", "look"), CallProgress(0, 9, ""), CallProgress(1, 12, "")])
+
+    asyncio.run(go())
+    assert kept == [(0, 5), (1, 9), (0, 12)]

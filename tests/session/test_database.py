@@ -105,7 +105,7 @@ def test_a_flush_of_several_rows_is_one_transaction_also_when_it_is_alone(tmp_pa
             await s.delta("r", "reasoning", "hm")
             await s.delta("r", "text", "one ")
             s.database.grew(2_000_000)
-            while s._scheduled:
+            while s._arriving._scheduled:
                 await asyncio.sleep(0)
             _taken(s.database)
             assert rows_of(path, "SELECT seq, body FROM chunk") == [(1, "mine")]

@@ -409,7 +409,7 @@ def test_a_reply_of_which_a_delta_was_refused_is_not_held_to_its_deltas(tmp_path
             await s.started("r", UserMessage("x"))
             await s.reply_began("r", 1)
             await s.delta("r", "text", "a")
-            s._failure = StoreError("full", "the disk is full")
+            s._arriving._failure = StoreError("full", "the disk is full")
             with pytest.raises(StoreError):
                 await s.delta("r", "text", "b")
             await s.append("r", AssistantMessage(content="ab"))

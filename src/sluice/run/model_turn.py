@@ -141,9 +141,9 @@ class ModelTurns:
         await parts.store.reply_began(scope.run, turn)
         if not again:
             await scope.emit(n.TurnStarted(run=scope.run, turn=turn, continues=self._goes_on))
-        keep = functools.partial(parts.store.delta, scope.run)
+        keep, grew = (functools.partial(way, scope.run) for way in (parts.store.delta, parts.store.call_grew))
         specs = parts.executor.specs()
-        watcher = TurnWatcher(turn, scope.emit, self._hooks, keep, specs=specs, clock=parts.clock)
+        watcher = TurnWatcher(turn, scope.emit, self._hooks, keep, grew, specs=specs, clock=parts.clock)
         call = ModelCall(
             parts.transport,
             parts.dialect,

@@ -14,10 +14,15 @@ PROGRESS_NS = 50_000_000  # between two notices of the progress of one call: as 
 MAX_SUBJECT = 2000  # characters of a subject that are told
 
 Keep = Callable[[ChunkKind, str], Coroutine[Any, Any, None]]
+Grew = Callable[[int, int], Coroutine[Any, Any, None]]
 
 
 async def keep_nothing(_kind: ChunkKind, _text: str) -> None:
     """Keeps no delta."""
+
+
+async def keep_no_size(_call: int, _size: int) -> None:
+    """Keeps no size of a call."""
 
 
 class _Growing:
@@ -40,6 +45,7 @@ class TurnWatcher:
         emit: Callable[[n.Notice], Coroutine[Any, Any, None]],
         hooks: Hooks,
         keep: Keep = keep_nothing,
+        grew: Grew = keep_no_size,
         *,
         specs: Sequence[ToolSpec] = (),
         clock: Clock | None = None,
@@ -48,6 +54,7 @@ class TurnWatcher:
         self._emit = emit
         self._hooks = hooks
         self._keep = keep
+        self._grew = grew
         self._reasoning = False
         self._intended: dict[int, str] = {}
         self._specs = {spec.name: spec for spec in specs}
@@ -125,6 +132,7 @@ class TurnWatcher:
         tool = self._intended.get(delta.position)
         if tool is None:
             return
+        await self._grew(list(self._intended).index(delta.position), delta.size)
         growing = self._growing.setdefault(delta.position, _Growing())
         if growing.name != delta.name:  # what another value had gained is in the past
             growing.name = delta.name

@@ -190,5 +190,6 @@ def _shown(message: object, waits: set[int]) -> Iterator[str]:
                 yield quotes.said(message.content)
             for position, call in enumerate(message.tool_calls):
                 status = "" if call.status == "whole" else f", {call.status}"
+                status += f" ({call.problem})" if call.problem else ""
                 status = ", waiting for your approval" if position in waits else status
                 yield f"\nCall of {quotes.code(call.name)}{status}\n" + quotes.fenced(call.arguments, "json")

@@ -1,6 +1,6 @@
 """The end of a reply that arrived in pieces: its rows of deltas become the parts of its message, in one transaction.
 
-And what must hold before a row is written: its run goes on, its call waits.
+A call that arrives has a row of its name, and further rows that say how many bytes of its arguments there were.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import sqlite3
 
 import msgspec
 
-from sluice.errors import StoreError
 from sluice.session import rows
-from sluice.values.messages import AssistantMessage, Reasoning, ToolCall, ToolMessage
+from sluice.values.messages import AssistantMessage, Reasoning, ToolCall
 
 
 def drop_open(connection: sqlite3.Connection, session: str) -> None:
@@ -70,49 +69,49 @@ def arriving(connection: sqlite3.Connection, session: str, seq: int) -> Assistan
         "WHERE m.session = ? AND m.seq = ? ORDER BY c.seq",
         (session, seq),
     ).fetchall()
-    return msgspec.structs.replace(_arrived(chunks), stop_reason=None)
+    return msgspec.structs.replace(_arrived(chunks, "it has not arrived whole yet"), stop_reason=None)
 
 
-def _arrived(chunks: list[tuple[str, str]]) -> AssistantMessage:
+def _arrived(chunks: list[tuple[str, str]], problem: str = "its reply broke off") -> AssistantMessage:
     text = "".join(body for kind, body in chunks if kind == "text")
     reasoning = "".join(body for kind, body in chunks if kind == "reasoning")
-    names = [body for kind, body in chunks if kind == "call"]
+    names: list[str] = []
+    sizes: dict[int, int] = {}
+    for kind, body in chunks:
+        if kind == "call":
+            grown = size_in(body)
+            if grown is None:
+                names.append(body)
+            else:
+                sizes[grown[0]] = grown[1]
     return AssistantMessage(
         content=text or None,
         reasoning=(Reasoning(text=reasoning),) if reasoning else (),
         tool_calls=tuple(
-            ToolCall(id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem="its reply broke off")
+            ToolCall(
+                id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem=problem + _after(sizes.get(at))
+            )
             for at, name in enumerate(names)
         ),
         stop_reason="aborted",
     )
 
 
-def alive(connection: sqlite3.Connection, run: str) -> None:
-    """Raises `StoreError` (`refused`) unless the run was started and has not ended."""
-    found = connection.execute("SELECT outcome FROM run WHERE id = ?", (run,)).fetchone()
-    if found is None:
-        raise StoreError("refused", f"run {run} has not been started")
-    if found[0] is not None:
-        raise StoreError("refused", f"run {run} has ended")
+def size_row(call: int, size: int) -> str:
+    """The body of a row of the kind `call` that says how many bytes of a call's arguments have arrived.
+
+    `call` is its number in the order of the rows of names. No name begins with a tab.
+    """
+    return f"\t{call} {size}"
 
 
-def next_turn(connection: sqlite3.Connection, run: str) -> int:
-    """The turn of a reply that came in one piece, not announced by `reply_began`."""
-    found = connection.execute("SELECT coalesce(max(turn), 0) + 1 FROM message WHERE run = ?", (run,))
-    return int(found.fetchone()[0])
+def size_in(body: str) -> tuple[int, int] | None:
+    """Number and size of such a row; `None` for the row of a name. A damaged one says nothing: number -1."""
+    if not body.startswith("\t"):
+        return None
+    call, _, size = body[1:].partition(" ")
+    return (int(call), int(size)) if call.isdecimal() and size.isdecimal() else (-1, 0)
 
 
-def awaiting(connection: sqlite3.Connection, session: str, result: ToolMessage) -> tuple[int, int]:
-    """The call that this result answers: the first of the last reply that has none. Raises `StoreError`."""
-    last = connection.execute(
-        "SELECT max(seq) FROM message WHERE session = ? AND role != 'tool' AND state != 'dropped'", (session,)
-    ).fetchone()[0]
-    calls = connection.execute(
-        "SELECT position, body FROM part WHERE session = ? AND seq = ? AND kind = 'call' AND position NOT IN "
-        "(SELECT answers_position FROM part WHERE session = ? AND answers_seq = ?) ORDER BY position LIMIT 1",
-        (session, last, session, last),
-    ).fetchone()
-    if calls is None or rows.join("assistant", "{}", [rows.Part("call", calls[1])]).tool_calls[0].id != result.call_id:  # type: ignore[union-attr]
-        raise StoreError("refused", f"no call {result.call_id!r} waits for a result")
-    return last, calls[0]
+def _after(size: int | None) -> str:
+    return "" if size is None else f", cut after {size} bytes of its arguments"

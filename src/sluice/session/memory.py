@@ -50,6 +50,10 @@ class MemoryStore:
         if self._open != run:
             raise StoreError("refused", f"run {run} has no reply that is arriving")
 
+    async def call_grew(self, run: str, call: int, size: int) -> None:
+        """See `Store.call_grew`."""
+        await self.delta(run, "call", "")
+
     async def append(self, run: str, message: Message) -> str:
         """See `Store.append`."""
         self._alive(run)

@@ -7,16 +7,17 @@ deltas are not, so the last of an arriving reply may be lost then. A killed proc
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluice.errors import StoreError
 from sluice.session import rows, shrunk, usage, waiting
+from sluice.session.arriving import ArrivingReply
 from sluice.session.database import Database
-from sluice.session.folding import alive, awaiting, drop_open, fold, next_turn
+from sluice.session.folding import drop_open, fold
 from sluice.session.locks import SessionLock
+from sluice.session.run_order import alive, awaiting, next_turn
 from sluice.values.calls import CallKey
 from sluice.values.healed import StartedCall
 from sluice.values.messages import (
@@ -32,8 +33,6 @@ from sluice.values.results import ToolResult
 from sluice.values.waiting import Waiting
 from sluice.wire.surrogates import storable
 
-_INSERT = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
-_AGAIN = "INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?)"  # after a failure: they may be on the disk after all
 _MOST_WAITING = 8 * 1024 * 1024  # bytes of deltas that a disk which does not keep up may hold back
 
 
@@ -65,17 +64,8 @@ class SqliteStore:
         self._now = now
         self._mend = mend
         self._known: dict[str, str] = {}
-        self._seq = 0  # of the reply that is arriving
-        self._next = 0  # the number of its next row of deltas
-        self._run = ""
+        self._arriving = ArrivingReply(database)
         self._call: CallKey | None = None  # the changing call that runs now, for its pre-images
-        self._waiting: list[tuple[str, str, str]] = []  # deltas that no commit has taken yet
-        self._waiting_size = 0
-        self._scheduled = False
-        self._guard = threading.Lock()
-        self._failure: StoreError | None = None
-        self._lost = False  # the last flush failed: what was told of the reply is not all in the rows
-        self._gap = False  # a delta of the reply was refused after a failure, so the rows lack it for good
 
     async def close(self) -> None:
         """Commits what waits, closes the database and lets the session go."""
@@ -128,76 +118,27 @@ class SqliteStore:
             ).fetchone()[0]
             return seq, first
 
-        self._seq, self._next = await self.database.write(work, full=False)
-        self._run, self._gap = run, False
-        with self._guard:
-            self._waiting.clear()  # what a failing disk did not take of an earlier reply is no part of this one
-            self._waiting_size = 0
+        seq, first = await self.database.write(work, full=False)
+        self._arriving.begin(run, seq, first)
 
     async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
         """See `Store.delta`."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            self._gap = True
-            raise failure
-        if run != self._run:
-            raise StoreError("refused", f"run {run} has no reply that is arriving")
-        with self._guard:
-            self._waiting.append((run, kind, text))
-            self._waiting_size += len(text)
-        self._schedule()
-        self.database.grew(len(text))
-        if self._waiting_size > _MOST_WAITING:
+        self._arriving.add(run, kind, text)
+        if self._arriving.size > _MOST_WAITING:
             await self.database.write(lambda _connection: None, full=False)
 
-    def _schedule(self) -> None:
-        """Puts the deltas that wait into the next commit, once: before whatever is asked for after this."""
-        with self._guard:
-            wanted = bool(self._waiting) and not self._scheduled
-            self._scheduled = self._scheduled or wanted
-        if wanted:
-            self.database.later(self._flush, self._flushed, begins=True)
-
-    def _flush(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """Writes the deltas that wait, one row for each run of one kind; returns how many they and the rows were."""
-        with self._guard:
-            self._scheduled = False  # what comes from here on asks for a flush of its own
-            waiting = list(self._waiting)
-        again, self._lost = self._lost, True
-        groups: list[tuple[str, str, list[str]]] = []
-        for run, kind, text in waiting:
-            if groups and kind != "call" and groups[-1][:2] == (run, kind):
-                groups[-1][2].append(text)
-            else:
-                groups.append((run, kind, [text]))
-        if len(groups) > 1 and not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
-        for at, (run, kind, texts) in enumerate(groups, self._next):
-            body = storable("".join(texts))
-            # Rows are counted in the run when they are folded: a second page in every commit costs a third of it.
-            connection.execute(_AGAIN if again else _INSERT, (run, at, kind, body, rows.crc(body)))
-        self._lost = False
-        return len(waiting), len(groups)
-
-    def _flushed(self, taken: tuple[int, int] | None, error: StoreError | None) -> None:
-        with self._guard:
-            if error is not None:
-                self._failure = error
-                self._scheduled, self._lost = False, True
-            if taken:  # what a failing disk did not take stays, and goes with the next commit that works
-                del self._waiting[: taken[0]]
-                self._waiting_size = sum(len(text) for _run, _kind, text in self._waiting)
-                self._next += taken[1]
+    async def call_grew(self, run: str, call: int, size: int) -> None:
+        """See `Store.call_grew`."""
+        self._arriving.grew(run, call, size)
 
     async def append(self, run: str, message: Message) -> str:
         """See `Store.append`."""
-        seq, self._seq, self._run = self._seq, 0, ""
-        gap = self._gap
+        seq, gap = self._arriving.end()
 
         def work(connection: sqlite3.Connection) -> int:
             alive(connection, run)
             if isinstance(message, AssistantMessage) and seq:
-                fold(connection, self.session, seq, message, "whole", all_told=not (gap or self._lost))
+                fold(connection, self.session, seq, message, "whole", all_told=not (gap or self._arriving.lost))
                 return seq
             drop_open(connection, self.session)
             answers = awaiting(connection, self.session, message) if isinstance(message, ToolMessage) else None
@@ -206,11 +147,8 @@ class SqliteStore:
             rows.put(connection, self.session, new, message, run=run, turn=turn, answers=answers)
             return new
 
-        self._schedule()
         place = await self.database.write(work, full=isinstance(message, ToolMessage))
-        with self._guard:
-            self._waiting.clear()  # the message holds all of it
-            self._waiting_size = 0
+        self._arriving.forget()  # the message holds all of it
         return f"{self.session}@{place}"
 
     # -- calls
@@ -309,7 +247,7 @@ class SqliteStore:
 
     async def finished(self, run: str, outcome: str) -> None:
         """See `Store.finished`."""
-        self._seq, self._run = 0, ""
+        self._arriving.end()
 
         def work(connection: sqlite3.Connection) -> None:
             alive(connection, run)
@@ -319,11 +257,8 @@ class SqliteStore:
                 (outcome, time.monotonic_ns(), run),
             )
 
-        self._schedule()
         await self.database.write(work)
-        with self._guard:
-            self._waiting.clear()
-            self._waiting_size = 0
+        self._arriving.forget()
 
     async def history(self) -> Conversation:
         """See `Store.history`."""

@@ -79,6 +79,7 @@ async def a_run_comes_back_as_it_was(store: Store) -> None:
     await store.delta("r", "text", "let me ")
     await store.delta("r", "text", "look")
     await store.delta("r", "call", "look")
+    await store.call_grew("r", 0, 8)
     asked = AssistantMessage(
         content="let me look",
         reasoning=(Reasoning(text="hm", signature="s"),),
@@ -182,6 +183,7 @@ async def a_delta_needs_a_reply(store: Store) -> None:
     """D2: a delta before its reply was begun, or after it was kept, is refused."""
     await store.started("r", UserMessage("a"))
     await refused(store.delta("r", "text", "early"))
+    await refused(store.call_grew("r", 0, 1))
     await store.reply_began("r", 1)
     await store.append("r", AssistantMessage(content="x"))
     await refused(store.delta("r", "text", "late"))

@@ -120,6 +120,13 @@ class Store(Protocol):
         """
         ...
 
+    async def call_grew(self, run: str, call: int, size: int) -> None:
+        """The arguments of the arriving reply's call number `call`, in the order of their names, have `size` bytes so far.
+
+        Kept with the next piece, or at each 4 KiB more. Raises as `delta` does.
+        """
+        ...
+
     async def append(self, run: str, message: Message) -> str:
         """Keeps one message; returns its id."""
         ...

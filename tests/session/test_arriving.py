@@ -1,0 +1,176 @@
+"""A reply that arrives: its rows, the sizes of its calls, and how many of them are known to be there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from session_world import broken, rows_of, run, store, tampered
+
+from sluice.errors import StoreError
+from sluice.session.arriving import COUNTED_ROWS
+from sluice.session.database import Database
+from sluice.session.disk import reading
+from sluice.session.export import as_markdown
+from sluice.values.messages import AssistantMessage, UserMessage
+
+
+def _flushed(database: Database) -> None:
+    """Returns when what was put in before is committed, and asks for no commit at once, as a write would."""
+    done = threading.Event()
+    database.later(lambda _c: None, lambda _r, _e: done.set())
+    assert done.wait(20)
+
+
+def _calls(path: Path) -> list[str]:
+    return [body for (body,) in rows_of(path, "SELECT body FROM chunk WHERE kind = 'call' ORDER BY seq")]
+
+
+def test_the_size_of_a_call_goes_with_a_commit_that_happens_anyway(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "call", "write")
+            _flushed(s.database)
+            await s.call_grew("r", 0, 100)
+            await s.call_grew("r", 0, 4095)
+            _flushed(s.database)
+            assert _calls(path) == ["write"]
+            await s.delta("r", "call", "look")
+            await s.call_grew("r", 1, 7)
+            _flushed(s.database)
+            assert _calls(path) == ["write", "look", "\t0 4095", "\t1 7"]
+            await s.delta("r", "text", "what has not changed is not said again")
+            _flushed(s.database)
+            assert len(_calls(path)) == 4
+            assert broken(path) == []
+
+    run(body())
+
+
+def test_each_4_kib_more_of_a_call_ask_for_a_commit(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "call", "write")
+            _flushed(s.database)
+            for size in range(0, 10_000, 100):
+                await s.call_grew("r", 0, size)
+                if size in (4096 + 4, 8192 + 8):
+                    await asyncio.sleep(0)
+                _flushed(s.database)
+            assert _calls(path) == ["write", "\t0 4100", "\t0 8200"]
+
+    run(body())
+
+
+def test_a_call_that_was_arriving_comes_back_as_cut_after_so_many_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path, new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            for name in ("write", "\tlook", "ls"):
+                await s.delta("r", "call", name)
+            await s.call_grew("r", 0, 12)
+            await s.call_grew("r", 1, 34)
+            await s.delta("r", "text", "and")
+        with reading(path) as connection:
+            assert "cut (it has not arrived whole yet, cut after 34 bytes" in "".join(as_markdown(connection, "ses"))
+        async with store(path, "resume", "ses") as s:
+            (_prompt, reply, *_results) = await s.history()
+            assert isinstance(reply, AssistantMessage)
+            assert [(c.name, c.status, c.problem) for c in reply.tool_calls] == [
+                ("write", "cut", "its reply broke off, cut after 12 bytes of its arguments"),
+                ("look", "cut", "its reply broke off, cut after 34 bytes of its arguments"),
+                ("ls", "cut", "its reply broke off"),
+            ]
+
+    run(body())
+    assert broken(path) == []
+    with reading(path) as connection:
+        assert "cut after 12 bytes" in "".join(as_markdown(connection, "ses"))
+
+
+def test_a_reply_that_came_whole_holds_no_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "call", "write")
+            await s.call_grew("r", 0, 5000)
+            await s.append("r", AssistantMessage())
+            with pytest.raises(StoreError, match="no reply that is arriving"):
+                await s.call_grew("r", 0, 6000)
+            await s.reply_began("r", 2)
+            await s.delta("r", "text", "x")
+            _flushed(s.database)
+            assert _calls(path) == []
+            await s.append("r", AssistantMessage(content="x"))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(path) == []
+
+
+@pytest.mark.parametrize("wrong", ["\t1 9", "\t0 3", "\tzero"])
+def test_a_size_of_no_call_or_one_that_shrank_is_found(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "call", "write")
+            await s.call_grew("r", 0, 5)
+            await s.delta("r", "text", "x")
+            _flushed(s.database)
+            await s.call_grew("r", 0, 8)
+            await s.delta("r", "text", "y")
+
+    run(body())
+    assert broken(path, promises=["D2"]) == []
+    with tampered(path) as connection:
+        connection.execute("UPDATE chunk SET body = ? WHERE body = char(9) || '0 8'", (wrong,))
+    assert [one.promise for one in broken(path, promises=["D2"])] == ["D2"]
+
+
+def test_a_lost_row_of_a_reply_that_is_still_open_is_found_up_to_its_last_count(tmp_path: Path) -> None:
+    """D1: what has come after the last count is known to those alone who were told of it."""
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            for at in range(COUNTED_ROWS + 5):
+                await s.delta("r", "text", f"{at} ")
+                await s.database.write(lambda _c: None, full=False)
+
+    run(body())
+    assert rows_of(path, "SELECT chunks FROM run") == [(COUNTED_ROWS,)]
+    assert broken(path, promises=["D1"]) == []
+    with tampered(path) as connection:
+        connection.execute("DELETE FROM chunk WHERE seq >= ?", (COUNTED_ROWS,))
+    assert broken(path, promises=["D1"]) == []
+    with tampered(path) as connection:
+        connection.execute("DELETE FROM chunk WHERE seq >= ?", (COUNTED_ROWS - 1,))
+    assert [one.promise for one in broken(path, promises=["D1"])] == ["D1"]
+
+    async def opened_again() -> None:
+        async with store(path, "continue"):
+            pass
+
+    run(opened_again())
+    assert {one.promise for one in broken(path, promises=["D1"])} == {"D1"}
