@@ -22,6 +22,7 @@ from sluice.session.folding import size_in
 from sluice.session.locks import holder
 from sluice.session.shrunk import SHRUNK_SINCE
 from sluice.session.waiting import waiting as wait_for_a_person
+from sluice.turn.failures import class_of, guided
 from sluice.turn.repeats import output_digest
 from sluice.values.calls import call_digest
 from sluice.values.healed import HealedArguments, healed_digest
@@ -203,7 +204,10 @@ def _is_told(said: ToolMessage, stored: str) -> bool:
         return True  # nobody could read what it came to
     same = said.ok == result.ok and (said.status or "ok") == result.status
     # What cannot be stored as text is another character in one of the two.
-    return same and (not said.digest or "\ufffd" in stored or said.digest == output_digest(result))
+    if not same or not said.digest or "\ufffd" in stored:
+        return same
+    advised = guided(result, class_of(result))  # as it was told, unless the run ended by it
+    return said.digest in (output_digest(result), output_digest(advised))
 
 
 def _answered(view: View) -> Iterator[tuple[str, int, tuple[str, int, int], ToolMessage]]:
