@@ -116,9 +116,10 @@ class Harness:
         if log.exists():
             self.figures.log_bytes = max(self.figures.log_bytes, log.stat().st_size)
         for session in sessions_of(store):
-            began = time.monotonic()
+            began, cpu = time.monotonic(), time.process_time()
             error = asyncio.run(opened(store, Wish(how="resume", id=session)))
             self.figures.recovery_seconds = max(self.figures.recovery_seconds, time.monotonic() - began)
+            self.figures.recovery_cpu = max(self.figures.recovery_cpu, time.process_time() - cpu)
             if error:
                 self.figures.bricked += 1
                 self.broken(name, f"session {session} cannot be opened: {error}")

@@ -48,7 +48,7 @@ from sluice.testing.fault_provider import Provider
 from sluice.testing.fault_questions import question
 from sluice.testing.fault_witnesses import runs_of
 
-MOST_RECOVERY_SECONDS = 2.0
+MOST_RECOVERY_SECONDS = 2.0  # of a whole drive by the wall, when it is asked for; of CPU time in tests
 _BY_STRACE = ("system call", "errno", "power")
 
 
@@ -153,7 +153,7 @@ class Driver(Harness):
         damage(store, self.dice)
         log = Path(f"{store}-wal").exists()
         before = store.read_bytes()
-        began = time.monotonic()
+        began = time.process_time()
         good = True
         try:
             error = asyncio.run(opened(store, Wish(how="continue")))
@@ -164,9 +164,9 @@ class Driver(Harness):
             if error and not log and store.read_bytes() != before:
                 good = False
                 self.broken("corrupt", f"it was refused ({error}), and changed")
-        if time.monotonic() - began > MOST_RECOVERY_SECONDS:
+        if time.process_time() - began > MOST_RECOVERY_SECONDS:
             good = False
-            self.broken("corrupt", f"it took {time.monotonic() - began:.1f} s to open")
+            self.broken("corrupt", f"it took {time.process_time() - began:.1f} s of CPU to open")
         shutil.rmtree(where)
         self.count("corrupt", good)
 
@@ -240,7 +240,7 @@ def drive(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; exit code 1 if a promise did not hold."""
+    """Prints the figures; exit code 1 if a promise did not hold, or a recovery took too long."""
     parser = argparse.ArgumentParser(prog="python -m sluice.testing.faults", description="Do harm to sessions.")
     parser.add_argument("count", nargs="?", type=int, default=100, help="about how many faults")
     parser.add_argument("--seed", type=int, default=1, help="the same moments again")
@@ -256,7 +256,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         only=given.only,
     )
     print("\n".join(figures.lines()))
-    return 0 if figures.good() else 1
+    slow = figures.recovery_seconds > MOST_RECOVERY_SECONDS
+    if slow:
+        print(f"TOO SLOW: a recovery took more than {MOST_RECOVERY_SECONDS:g} s")
+    return 0 if figures.good() and not slow else 1
 
 
 if __name__ == "__main__":
