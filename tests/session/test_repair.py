@@ -62,6 +62,29 @@ def test_a_sound_store_is_left_as_it_is(path: Path) -> None:
     assert [p.name for p in path.parent.iterdir() if "damaged" in p.name or "repair" in p.name] == []
 
 
+def test_what_a_repair_that_died_left_is_taken_away_and_what_is_kept_is_private(path: Path) -> None:
+    def dying(_path: Path, folder: Path, *_: object) -> None:
+        folder.with_name(f"{folder.name}_left").mkdir()  # what a death leaves, as nobody cleans up behind it
+        (folder.with_name(f"{folder.name}_left") / "copy.db").write_bytes(b"a copy")
+        raise SystemExit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluice.session.repair._repaired", dying)
+        for _ in range(2):
+            with pytest.raises(SystemExit):
+                repair(path, "/project")
+            assert len(list(path.parent.glob(".repair-*"))) == 1
+    other = path.parent / ".repair-of-another-store"
+    other.mkdir()
+    with tampered(path) as database:
+        database.execute("UPDATE part SET crc = 0 WHERE kind = 'result'")
+    path.chmod(0o644)
+    aside = repair(path, "/project").aside
+    assert aside is not None
+    assert aside.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.glob(".repair-*")) == [other]
+
+
 def test_a_lost_result_becomes_unknown_and_the_rest_stays(path: Path) -> None:
     whole = {id: _history(path, id) for id in ("ses0", "ses1")}
     with tampered(path) as connection:

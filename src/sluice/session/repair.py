@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,12 @@ def repair(path: Path, project: str, *, now: Callable[[], float] = time.time) ->
     if not path.is_file():
         raise StoreError("io", f"there is no session store at {str(path)!r}")
     try:
-        with _alone(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair-") as folder:
-            return _repaired(path, Path(folder), project, now)
+        with _alone(path):
+            prefix = f".repair-{zlib.crc32(os.fsencode(path.name)):08x}-"
+            for left in path.parent.glob(f"{prefix}*"):  # by a repair that died: a whole copy of the store
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
+                return _repaired(path, Path(folder), project, now)
     except OSError as error:
         raise store_error(error, path) from None
 
@@ -220,6 +225,7 @@ def _exchanged(path: Path, new: Path, now: Callable[[], float]) -> Path:
     with new.open("rb") as file:
         os.fsync(file.fileno())
     os.link(path, aside)  # never a moment in which the old one has no name
+    os.chmod(aside, 0o600)
     if Path(f"{path}-wal").exists():
         os.rename(f"{path}-wal", f"{aside}-wal")
     Path(f"{path}-shm").unlink(missing_ok=True)
