@@ -192,7 +192,7 @@ def test_what_goes_on_after_the_run_counts_for_nobody_and_is_bounded_by_nobody()
         return "started"
 
     gates: list[asyncio.Event] = []
-    world = parent(inside, ask("delegate"), used(text("fine"), 100, 1), limits={"max_cost": 0.0221})
+    world = parent(inside, ask("delegate"), used(text("fine"), 100, 1), limits={"max_cost": 0.02})
 
     async def go() -> tuple[n.RunFinished, n.RunFinished]:
         end = await _ended(world)
