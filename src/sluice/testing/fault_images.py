@@ -3,7 +3,8 @@
 The rules are the weakest that POSIX gives. A write may be on disk or not until its file is synced; of one that is not,
 any of its sectors may be there, in any order with other writes, or its length without its bytes. A name made, changed or
 removed may be so on disk or not until its folder is synced; syncing a file does nothing for its name, and a folder whose
-name is not on disk is not there with all that is in it. One name changes at once, never by half.
+name is not on disk is not there with all that is in it. One name changes at once, never by half. What a failed sync was
+to put on disk may never come there, whatever later syncs say: that is how Linux has it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Change:
     at: int = 0
     data: bytes | None = None  # none: the file is cut to `at`
     names: tuple[tuple[str, _File | _Folder | None], ...] = ()  # name: what it stands for from now on
+    given_up: bool = False  # a sync of it failed
 
 
 Chosen = Callable[
@@ -71,7 +73,7 @@ class Disk:
         """Notes what was done, in order of beginning."""
         for event in events:
             parts = event.path.removeprefix(self._folder).strip("/").split("/")
-            if event.kind == "sync" and parts == [""]:
+            if event.kind in ("sync", "no sync") and parts == [""]:
                 self._synced(self._root, event)
             elif parts[0] in self._watched:
                 self._apply(event, parts)
@@ -95,7 +97,7 @@ class Disk:
                     raise ValueError(f"{event.kind} of {event.path} to {event.to} is more than one folder can tell")
                 gone = ((name, None),) if event.kind == "rename" else ()
                 self._named(parent, event, *gone, (to[-1], there))
-            case "sync":
+            case "sync" | "no sync":
                 if there is not None:
                     self._synced(there, event)
             case _:
@@ -131,8 +133,12 @@ class Disk:
         self.changes.append(change)
 
     def _synced(self, what: _File | _Folder, event: Event) -> None:
+        # SQLite takes no notice of a folder whose sync failed, and so neither do we: else nothing after it would hold.
+        failed = event.kind == "no sync" and isinstance(what, _File)
         for change in what.done:
-            if change.ended <= event.began:
+            if failed:
+                change.given_up = change.given_up or change.synced == NEVER
+            elif change.ended <= event.began and not change.given_up:
                 change.synced = min(change.synced, event.ended)
         self.moments.append(event.ended)
 

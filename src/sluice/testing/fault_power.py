@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from sluice.errors import StoreError
 from sluice.session.audit import AuditLog
 from sluice.session.audit_reading import records, verify
 from sluice.session.disk import reading
@@ -38,12 +39,14 @@ _ENOUGH = 200  # images by chance of one recording
 class Play(NamedTuple):
     """What agents do while it is written down: from which state on, and the steps, each of agents side by side.
 
-    `base` is one of the scripts of system calls. `new`: it begins with nothing at all, not even a folder.
+    `base` is one of the scripts of system calls. `new`: it begins with nothing at all, not even a folder. `fails`: one
+    sync of each thread fails.
     """
 
     base: str
     steps: tuple[tuple[dict[str, object], ...], ...] = (({},),)
     new: bool = False
+    fails: bool = False
 
 
 _SOON = -1.0  # as `kill_after`: at some moment of the run
@@ -60,6 +63,9 @@ PLAYS = {
     "without a log": Play("two prompts", (({"network": True},),), new=True),
     "killed before": Play("go on", (({"kill_after": _SOON},), ({},))),
     "killed in a change": Play("change", (({"kill_after": _SOON},), ({},)), new=True),
+    "a sync fails": Play("two prompts", (({"prompts": 4},),), fails=True),
+    "a sync fails in a change": Play("change", (({"prompts": 3},),), fails=True),
+    "a sync fails beside another": Play("go on", (({"prompts": 4}, {"wish": Wish(), "prompts": 4}),), fails=True),
     "side by side": Play("go on", (({}, {"wish": Wish()}),)),
 }
 
@@ -107,7 +113,7 @@ class Power:
         if wanted:
             self._seen.add(digest)
             self.figures.power[tape.play] += 1
-            self._judge(f"{tape.play}: {way}, {tape.disk.words(moment)}", store)
+            self._judge(tape.play, f"{tape.play}: {way}, {tape.disk.words(moment)}", store)
         self._driver.forget(store)
         return wanted
 
@@ -130,17 +136,20 @@ class Power:
                 found.update(path.read_bytes() if path.is_file() else b"")
         return found.digest()
 
-    def _judge(self, words: str, store: Path) -> None:
+    def _judge(self, play: str, words: str, store: Path) -> None:
         driver = self._driver
         driver.figures.injected[NAME] += 1
         faults = driver.figures.faults
         before = len(faults)
         acks, ledger, _work, _state = driver.files(store)
-        only_synced(acks, ledger)
+        only_synced(acks, ledger, failed=PLAYS[play].fails)
         if store.exists():
             driver.judge(NAME, store, go_on=driver.dice.random() < _GO_ON)
-            for found in more(store, driver.files(store)):
-                driver.broken(NAME, found)
+            try:
+                for found in more(store, driver.files(store)):
+                    driver.broken(NAME, found)
+            except StoreError as error:
+                driver.broken(NAME, str(error))
         elif lines(acks) or lines(ledger):
             driver.figures.lost += 1
             driver.broken(NAME, "the store is gone")
@@ -181,16 +190,21 @@ class Power:
         for jobs in steps:
             logs = [Path(f"{log}{at}") for at in range(len(jobs))]
             traced = [
-                msgspec.structs.replace(job, strace=recording(one), tells=True)
+                msgspec.structs.replace(job, strace=(*recording(one), *self._failing(play)), tells=True)
                 for job, one in zip(jobs, logs, strict=True)
             ]
             for job, ended in zip(jobs, driver.agents(*traced), strict=True):
-                if ended.exit_code != 0 and job.kill_after is None:
+                if ended.exit_code != 0 and job.kill_after is None and not play.fails:
                     raise RuntimeError(f"the play {name!r} ended with exit code {ended.exit_code}")
             disk.apply(sorted(event for one in logs for event in events(one, str(driver.folder))))
             for one in logs:
                 one.unlink()
         return Tape(name, store, names, disk, driver.dice)
+
+    def _failing(self, play: Play) -> tuple[str, ...]:
+        if not play.fails:
+            return ()
+        return ("-e", f"inject=fdatasync:error=EIO:when={self._driver.dice.randint(1, 30)}")
 
     def _job(self, store: Path, play: Play, step: int, more: dict[str, object]) -> Job:
         if more.get("kill_after") == _SOON:
@@ -246,8 +260,11 @@ WAYS: dict[str, Way] = {
 # -- what is asked besides
 
 
-def only_synced(acks: Path, ledger: Path) -> None:
-    """Leaves out of what was told the deltas that no sync came after: they may be lost."""
+def only_synced(acks: Path, ledger: Path, *, failed: bool = False) -> None:
+    """Leaves out of what was told the deltas that no sync came after: they may be lost.
+
+    `failed`: a sync failed, so that the end of a call may have been told and not kept. The end of the run says so.
+    """
     done = {(run, turn) for run, turn, _position in _effects(ledger)}
     told = [line.split() for line in lines(acks)]
     kept = []
@@ -256,11 +273,16 @@ def only_synced(acks: Path, ledger: Path) -> None:
             after = told[at + 1 :]
             synced = any(key == run and turn >= int(what) for key, turn in done) or any(
                 (other != run and kind == "began")
-                or (other == run and (kind == "end" or (kind == "called" and int(rest[0]) >= int(what))))
+                or (
+                    other == run
+                    and ((kind == "end" and rest[1] == "saved") or (kind == "called" and int(rest[0]) >= int(what)))
+                )
                 for other, kind, *rest in after
             )
             if not synced:
                 continue
+        if failed and what == "called":
+            continue
         kept.append(" ".join(told[at]))
     if acks.exists():
         acks.write_text("".join(f"{line}\n" for line in kept), "ascii")
@@ -280,9 +302,10 @@ def more(store: Path, files: tuple[Path, Path, Path, Path]) -> Iterator[str]:
         stored = connection.execute("SELECT run, turn, position FROM call").fetchall()
     yield from _audited(f"{store}.audit", {*stored, *_effects(ledger)})
     index = state / "changes.jsonl"
-    said = index.read_text("utf-8", "replace") if index.exists() else ""
+    said = index.read_bytes().splitlines() if index.exists() else []
+    there = {msgspec.json.decode(line)["id"] for line in said if line.startswith(b"{") and line.endswith(b"}")}
     for handle in kept:
-        if str(handle) not in said:
+        if handle not in there:
             yield f"pre-image {handle} has no line in the index"
 
 

@@ -20,6 +20,7 @@ _READ = tuple(
     )
     for name in names.split()
 )
+_SYNCS = ("fsync", "fdatasync")
 _NOT_READ = ("writev", "pwritev", "pwritev2", "fallocate", "copy_file_range", "symlink", "symlinkat")
 _HEX = r"(?:\\x[0-9a-f]{2})*"
 _LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)$")
@@ -34,8 +35,8 @@ NEVER = float("inf")
 class Event(NamedTuple):
     """One change. `began` and `ended` are moments in nanoseconds: it is done at some time between the two.
 
-    `kind` is `make` (a file), `folder`, `write`, `cut` (to `at` bytes), `rename`, `link`, `remove` or `sync`; `to` is the
-    second path. A write without a place (`at` none) goes to the end.
+    `kind` is `make` (a file), `folder`, `write`, `cut` (to `at` bytes), `rename`, `link`, `remove`, `sync` or `no sync` (one
+    that failed); `to` is the second path. A write without a place (`at` none) goes to the end.
     """
 
     began: int
@@ -86,7 +87,7 @@ def _calls(lines: Sequence[str]) -> Iterator[_Call]:
             began, before = unfinished.pop(thread, (at, ""))
             words = before + resumed[1]
         call = _CALL.match(words)
-        if call is None or call[3] == "-1":
+        if call is None or (call[3] == "-1" and call[1] not in _SYNCS):
             continue
         if call[3] == "?":
             unfinished[thread] = (began, f"{call[1]}({call[2]}")
@@ -123,8 +124,8 @@ class _Open:
                 yield self._wrote(call, path)
             case "ftruncate" | "truncate":
                 yield _event(call, "cut", path, at=int(call.arguments.rpartition(", ")[2]))
-            case "fsync" | "fdatasync":
-                yield _event(call, "sync", path)
+            case name if name in _SYNCS:
+                yield _event(call, "no sync" if call.answer == "-1" else "sync", path)
             case "mkdir" | "mkdirat":
                 yield _event(call, "folder", path)
             case "unlink" | "unlinkat" | "rmdir":
@@ -171,7 +172,7 @@ def _bytes(arguments: str) -> bytes:
 
 def _paths(call: _Call) -> list[str]:
     """The whole paths that a call names, by descriptor, by text, or by a text that begins at a descriptor."""
-    if call.name in ("write", "pwrite64", "ftruncate", "fsync", "fdatasync", *_NOT_READ):
+    if call.name in ("write", "pwrite64", "ftruncate", *_SYNCS, *_NOT_READ):
         return [_path(match[2]) for match in _FD.finditer(_without_texts(call)) if not match[3]]
     found: list[str] = []
     folder = ""
