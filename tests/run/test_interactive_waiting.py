@@ -165,6 +165,21 @@ def test_a_cancel_of_the_question_gives_the_call_up(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "new.txt").exists()
 
 
+def test_undo_takes_back_what_it_did_with_the_run_that_asked_for_it(tmp_path: Path) -> None:
+    killed_while_asked(tmp_path, WRITE)
+
+    async def work() -> None:
+        async with open_face(tmp_path, "It is written.", **CONTINUE) as face:
+            await answered(face, "once")
+            await face.until(n.RunFinished)
+            await face.idle()
+            assert (tmp_path / "work" / "new.txt").exists()
+            assert await face.interaction.undo() == (("new.txt",), ())
+
+    run(work)
+    assert not (tmp_path / "work" / "new.txt").exists()
+
+
 def test_leaving_it_for_another_session_and_coming_back(tmp_path: Path) -> None:
     """Nothing is decided by opening a new session; only the question's own end is an answer."""
     session = killed_while_asked(tmp_path, WRITE)

@@ -243,7 +243,7 @@ class ToolCalls:
         except Exception as error:
             scope.unsaved.append(f"the end of a call of {allowed.tool} was not stored: {words_of(error)}")
             scope.host_failed(error)
-        inside = await scope.used_inside(key.turn)
+        inside = await scope.used_inside(self._turn(key))
         scope.tell(f.Ran(at=scope.now(), key=key, result=result, tokens=inside.tokens, cost=inside.cost))
 
     def run_failed(self, key: CallKey, error: Exception) -> None:

@@ -208,6 +208,27 @@ async def what_is_sent_may_be_shrunk(store: Store) -> None:
     assert await store.history() == (*whole, AssistantMessage(content="next"))
 
 
+async def a_run_may_begin_without_a_prompt(store: Store) -> None:
+    """Its prompt comes later, or never; nothing waits in a session that no process died over."""
+    assert await store.waiting() is None
+    await store.started("r", UserMessage("a"))
+    await store.append("r", asks("a"))
+    await store.asked(CallKey("r", 1, 0), "look", call_digest("look", "{}"))
+    assert await store.waiting() is None, "its run goes on"
+    await store.answered(CallKey("r", 1, 0), False)
+    await store.append("r", ToolMessage("a", "look", "no", False, status="blocked"))
+    await store.finished("r", "completed")
+    await store.started("q", None)
+    await refused(store.started("q", None))
+    await store.append("q", UserMessage("later"))
+    await store.append("q", AssistantMessage(content="yes"))
+    await store.finished("q", "completed")
+    assert await store.waiting() is None
+    history = await store.history()
+    assert history[-2:] == (UserMessage("later"), AssistantMessage(content="yes"))
+    pairs_hold(history)
+
+
 async def the_end_of_a_session_tells_how_it_went(store: Store) -> None:
     """The last replies with their results, and whether the last run was ended from outside."""
     assert await store.last_exchanges(3) == ()
@@ -239,6 +260,7 @@ SCENARIOS: dict[str, Callable[[Store], Awaitable[None]]] = {
         a_reply_that_is_not_kept_is_no_part,
         a_delta_needs_a_reply,
         what_is_sent_may_be_shrunk,
+        a_run_may_begin_without_a_prompt,
         the_end_of_a_session_tells_how_it_went,
     )
 }
