@@ -20,7 +20,8 @@ from sluice.session.resume import NOT_ANSWERED, NOT_STARTED, UNKNOWN, recover
 from sluice.session.rows import paired
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
 from sluice.values.calls import CallKey
-from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage, UserMessage
+from sluice.values.notices import TurnFinished
 
 
 async def _reopened(path: Path, how: str = "continue", **more: Any) -> tuple[Opening, Conversation]:
@@ -443,3 +444,61 @@ def test_a_run_that_died_is_told_to_have_ended_once(tmp_path: Path) -> None:
         ("interrupted", "half an ans", 1, True)
     ]
     assert told[-1] is ends[0]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_reply_that_was_arriving_is_counted_as_estimated_and_its_price_is_not_known(
+    counted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x" * 400))
+            if counted:
+                await s.reply_began("r", 1)
+                await s.append("r", asks("a"))
+                used = Usage(input_tokens=1000, output_tokens=50)
+                await s.noted("r", TurnFinished(turn=1, stop_reason="tool_use", usage=used, cost=0.5))
+                await s.append("r", ToolMessage("a", "look", "x"))
+            await s.reply_began("r", 2)
+            await s.delta("r", "reasoning", "think" * 20)
+            await s.delta("r", "text", "words" * 20)
+            await s.delta("r", "call", "write_file")
+        for _ in range(2):
+            await _reopened(path)
+
+    run(body())
+    found = [json.loads(one) for (one,) in rows_of(path, "SELECT usage FROM usage WHERE cost IS NULL")]
+    assert found == [{"input_tokens": 1050 if counted else 100, "output_tokens": 50, "estimated": True}]
+    assert rows_of(path, "SELECT turn FROM usage ORDER BY number") == ([(1,), (2,)] if counted else [(2,)])
+    (said,) = [json.loads(one) for (one,) in rows_of(path, "SELECT body FROM notice")]
+    assert said["usage"]["output_tokens"] == (100 if counted else 50)
+    assert broken(path) == []
+
+
+def test_a_reply_of_which_nothing_had_arrived_is_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+        await _reopened(path)
+
+    run(body())
+    assert rows_of(path, "SELECT * FROM usage") == []
+
+
+def test_of_reasoning_alone_what_it_used_counts_beside_the_replies(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("x" * 400))
+            await s.reply_began("r", 1)
+            await s.delta("r", "reasoning", "think" * 20)
+        await _reopened(path)
+
+    run(body())
+    assert rows_of(path, "SELECT turn, cost FROM usage") == [(-1, None)]

@@ -16,6 +16,7 @@ import msgspec
 
 from sluice.session import rows
 from sluice.session.folding import fold
+from sluice.session.usage import estimate
 from sluice.session.waiting import DIED, LastReply, calls_of, last_reply, left_waiting, take_back, waiting
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage, Usage
 from sluice.values.notices import RunFinished
@@ -153,6 +154,7 @@ def _recover_run(
             (session, seq),
         ).fetchone()
         # Reasoning alone cannot be sent back: no dialect takes a reply without text or calls.
+        estimate(connection, session, seq, kept=any_chunk is not None)
         fold(connection, session, seq, None, "interrupted" if any_chunk else "dropped")
     found: dict[str, list[str]] = {"unknown": [], "not_started": [], "pending": []}
     reply = last_reply(connection, session)

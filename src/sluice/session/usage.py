@@ -9,6 +9,7 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import rows
+from sluice.session.folding import size_in
 from sluice.values.messages import Usage
 from sluice.values.notices import AlsoUsed, Summarised, TurnFinished
 
@@ -32,6 +33,40 @@ def keep(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinish
         "INSERT INTO usage SELECT ?, count(*), ?, ?, ? FROM usage WHERE run = ?",
         (run, turn, rows.to_json(notice.usage), notice.cost, run),
     )
+
+
+def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool) -> None:
+    """Counts the reply that was arriving as message `seq` when its process died: nobody has said what it used.
+
+    What was sent is what the reply before it had sent and got, or the messages before it; what arrived is counted from its
+    rows. Its price is not known. Nothing is counted where nothing had arrived. `kept`: the reply stays in the conversation.
+    """
+    run, turn, first = connection.execute(
+        "SELECT run, turn, first_chunk FROM message WHERE session = ? AND seq = ?", (session, seq)
+    ).fetchone()
+    arrived = connection.execute(
+        "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
+    ).fetchall()
+    if not arrived:
+        return
+    sizes = dict(found for kind, body in arrived if kind == "call" and (found := size_in(body)) is not None)
+    told = sum(len(body) for kind, body in arrived if kind != "call") + sum(sizes.values())
+    before = connection.execute(
+        "SELECT u.usage FROM usage u JOIN run r ON r.id = u.run WHERE r.session = ? AND u.turn > 0 "
+        "ORDER BY r.number DESC, u.number DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    if before is not None:
+        last = msgspec.json.decode(before[0], type=Usage | None) or Usage()
+        given = last.input_tokens + last.output_tokens
+    else:
+        (size,) = connection.execute(
+            "SELECT coalesce(sum(length(body)), 0) FROM part WHERE session = ? AND seq < ?", (session, seq)
+        ).fetchone()
+        given = size // 4
+    usage = Usage(input_tokens=given, output_tokens=told // 4, estimated=True)
+    number = max(int(turn or 1), 1)
+    keep(connection, run, number if kept else -number, AlsoUsed(turn=number, by="stopped", usage=usage))
 
 
 def last_run(connection: sqlite3.Connection, session: str) -> str:
