@@ -9,9 +9,10 @@ from typing import Literal
 from sluice.errors import ConfigurationError
 from sluice.run.interaction import SessionRow
 from sluice.run.open_session import OpenSession
-from sluice.run.sessions import exported, listed, store_path, undone
+from sluice.run.sessions import exported, listed, store_path
 from sluice.run.settings import Settings
 from sluice.run.shielding import in_thread
+from sluice.run.undoing import AS_BEFORE, undone
 from sluice.run.wiring import state_folder
 
 MOST_SESSIONS = 200  # in one list
@@ -34,11 +35,20 @@ def sessions(settings: Settings) -> tuple[SessionRow, ...]:
 
 
 async def undo(settings: Settings, session: OpenSession) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Takes back the last changing run of the session: files restored, and a line for each that was not touched."""
+    """Takes back the last changing run of the session, or the one before if that was taken back: files restored, and lines
+    about those that were not touched."""
     if store_path(settings) is None or not session.begun:
         return (), ()
-    restored, left = await in_thread(lambda: undone(settings, session.agent.session, state_folder()))
-    return tuple(step.path for step in restored), tuple(f"{step.path}: {step.refusal}" for step in left)
+    id = session.agent.session
+    done = await in_thread(lambda: undone(settings, id, state_folder(), holding=True))
+    left = [f"{step.path}: {step.refusal}" for step in done.left]
+    left += [f"{step.path} {AS_BEFORE}" for step in done.unchanged]
+    if done.left and not done.restored and done.earlier is not None:
+        left.append(
+            f"when this session is closed, `sluice sessions undo {id} --run {done.earlier}` undoes the run before"
+        )
+    left += [*done.others(), *([done.unmarked] if done.unmarked else [])]
+    return tuple(step.path for step in done.restored), tuple(left)
 
 
 def undo_note(restored: tuple[str, ...]) -> str:

@@ -11,12 +11,14 @@ import errno
 import fcntl
 import json
 import os
+import re
 import time
 from pathlib import Path
 
 from sluice.errors import StoreError
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_ID = re.compile(r"[\w-][\w.-]{0,200}", re.ASCII)
 _LONGEST_PAUSE = 0.02  # seconds between two tries
 
 
@@ -66,6 +68,13 @@ class FileLock:
             self._fd = -1
 
 
+def _lock_file(folder: Path, session: str) -> Path:
+    """The lock's file of a session. A store may come from anywhere, and an id in it may lead out of the folder."""
+    if not _ID.fullmatch(session):
+        raise StoreError("damaged", f"the session store holds a session with the id {session[:80]!r}, which is none of ours")
+    return folder / f"{session}.lock"
+
+
 class SessionLock:
     """One writer for one session (S5). Held from the making of this object to `close`.
 
@@ -77,10 +86,11 @@ class SessionLock:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         self.session = session
-        self._path = folder / f"{session}.lock"
+        self._path = _lock_file(folder, session)
         self._fd = self._taken()
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "since": int(time.time())}).encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk has no room for it; the lock holds without
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "since": int(time.time())}).encode(), 0)
 
     def _taken(self) -> int:
         while True:
@@ -114,8 +124,8 @@ class SessionLock:
 def holder(folder: Path, session: str) -> int | None:
     """The process that works with this session now, 0 if it cannot be told, `None` if there is none."""
     try:
-        fd = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+        fd = os.open(_lock_file(folder, session), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (OSError, StoreError):
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
