@@ -109,9 +109,8 @@ class AuditLog:
                 line = parse(raw)
                 self.record(REMOVED, file=one.name, records_to=line.n if line else None, last=digest(raw))
                 os.unlink(one.path)
+                sync_upwards(os.path.dirname(one.path))  # in this order on the disk too: no gap after a loss of power
                 removed, freed = removed + 1, freed + size
-            if removed:
-                sync_upwards(os.path.dirname(os.path.abspath(self.path)))
         except FileNotFoundError:
             return removed, freed  # another process is removing them
         except OSError as error:
