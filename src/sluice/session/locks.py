@@ -71,7 +71,9 @@ class FileLock:
 def _lock_file(folder: Path, session: str) -> Path:
     """The lock's file of a session. A store may come from anywhere, and an id in it may lead out of the folder."""
     if not _ID.fullmatch(session):
-        raise StoreError("damaged", f"the session store holds a session with the id {session[:80]!r}, which is none of ours")
+        raise StoreError(
+            "damaged", f"the session store holds a session with the id {session[:80]!r}, which is none of ours"
+        )
     return folder / f"{session}.lock"
 
 
