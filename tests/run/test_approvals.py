@@ -241,3 +241,16 @@ def test_whatever_it_is_no_control_is_shown(arguments: str, reason: str, folder:
     made = TerminalApprover(partial(visible, strict=True), folder=folder)
     assert not _controls(made.question(SHELL, arguments, reason))
     assert not _controls(made.question(SHELL, json.dumps({"command": arguments, reason: 1}), reason))
+
+
+@pytest.mark.usefixtures("pseudo_terminals")
+def test_a_terminal_that_another_process_has_now_is_none_to_ask_at() -> None:
+    """Whoever reads from the background is stopped by the system, until somebody brings it to the front."""
+    master, slave = os.openpty()
+    try:
+        path = os.ttyname(slave)
+        assert has_terminal(path)
+        assert not has_terminal(path, in_front=True), "it is the controlling terminal of nobody here"
+    finally:
+        os.close(master)
+        os.close(slave)

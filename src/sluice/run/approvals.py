@@ -22,14 +22,17 @@ _GUTTER = f"  {GUTTER}"
 _YES, _NO = ("y", "yes"), ("n", "no", "")
 
 
-def has_terminal(path: str = TERMINAL) -> bool:
-    """Whether this process has a terminal where somebody can be asked."""
+def has_terminal(path: str = TERMINAL, *, in_front: bool = False) -> bool:
+    """Whether this process has a terminal where somebody can be asked; with `in_front` only if it has it for itself now: one
+    that a shell runs in the background is stopped where it reads."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        return os.isatty(fd)
+        return os.isatty(fd) and (not in_front or os.tcgetpgrp(fd) == os.getpgrp())
+    except OSError:
+        return False
     finally:
         os.close(fd)
 

@@ -69,7 +69,8 @@ class PromptBegan(msgspec.Struct, frozen=True, kw_only=True):
 class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     """Another conversation is shown from here on: what is stored of it, oldest first.
 
-    `subjects` names for each tool the argument that says what a call touches, `None` where there is none.
+    `subjects` names for each tool the argument that says what a call touches, `None` where there is none. Calls at the end
+    that have no result wait for the person: a run that no prompt begins asks about them at once.
     """
 
     session: str

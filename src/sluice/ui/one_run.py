@@ -112,7 +112,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
         if settings.ask:
             wanted["approver"] = _approver(settings)
         elif settings.session.how in ("continue", "resume"):
-            wanted["ask_waiting"] = _at_terminal(settings)
+            wanted["ask_waiting"] = _at_terminal(settings, in_front=True)
         if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
             wanted["intent"] = True
         return run_prompt(partial(open_agent, **wanted), settings, prompt, _face(settings))
@@ -128,14 +128,14 @@ def _approver(settings: Settings) -> Approver | None:
     return found
 
 
-def _at_terminal(settings: Settings) -> Approver | None:
+def _at_terminal(settings: Settings, *, in_front: bool = False) -> Approver | None:
     from functools import partial
 
     from sluice.run.approvals import TerminalApprover, has_terminal
     from sluice.run.call_details import call_details
     from sluice.ui.visible import visible
 
-    if settings.output != "text" or not has_terminal():
+    if settings.output != "text" or not has_terminal(in_front=in_front):
         return None
     return TerminalApprover(
         partial(visible, strict=True), folder=settings.workspace, details=partial(call_details, settings.workspace)

@@ -122,6 +122,7 @@ class CallArrived(_Notice, frozen=True, tag="call_arrived", kw_only=True):
     """A call stands in the stored reply. `arguments` is the raw text, `subject` what it will touch.
 
     `position` is its place in the reply, from 0, and what later notices name it by; `arrival` is as in `call_intended`.
+    With turn 0 it stands in a reply of an earlier run, and waited for a person when that died.
     """
 
     turn: int
