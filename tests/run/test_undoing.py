@@ -16,6 +16,7 @@ from run_world import end_of
 
 from sluice.errors import StoreError
 from sluice.run.config import Settings, Wish
+from sluice.run.sessions import store_path
 from sluice.run.undoing import Undone, undone
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.check import check
@@ -48,7 +49,9 @@ def _run(settings: Settings, how: str = "new", id: str = "") -> str:
     return str(end_of(asyncio.run(body())).extra["session"])
 
 
-def _writes(folder: Path, how: str = "new", id: str = "", *, work: Path | None = None, **files: str) -> str:
+def _writes(
+    folder: Path, how: str = "new", id: str = "", *, work: Path | None = None, session_store: Any = "", **files: str
+) -> str:
     """A run that reads and then writes these files (`a` is `a.txt`)."""
     work = work or folder / "work"
     work.mkdir(exist_ok=True)
@@ -59,7 +62,8 @@ def _writes(folder: Path, how: str = "new", id: str = "", *, work: Path | None =
         else _call("write_file_safe", path=f"{name}.txt", content=content)
         for name, content in files.items()
     ]
-    session = _run(_settings(folder, *there, *changes, {"content": "done"}, workspace=str(work)), how, id)
+    more = {"workspace": str(work), **({} if session_store == "" else {"session_store": session_store})}
+    session = _run(_settings(folder, *there, *changes, {"content": "done"}, **more), how, id)
     assert {name: (work / f"{name}.txt").read_text() for name in files} == files
     return session
 
@@ -219,14 +223,24 @@ def test_a_session_of_two_folders_is_taken_back_in_each_by_itself(tmp_path: Path
     (one / "a.txt").write_text("one")
     for wanted in ("", session):
         nothing = _undo(tmp_path, wanted, work=one)
-        assert (nothing.run, nothing.elsewhere) == (None, (str(two),))
+        assert (nothing.run, list(nothing.elsewhere)) == (None, [str(two)])
     assert (one / "a.txt").read_text() == "one"
     there = _undo(tmp_path, work=two)
-    assert (there.session, there.run, _names(there.restored), there.elsewhere) == (session, 2, ["a.txt"], ())
+    assert (there.session, there.run, _names(there.restored), there.elsewhere) == (session, 2, ["a.txt"], {})
     assert (two / "a.txt").read_text() == "private"
-    with pytest.raises(StoreError, match="no session yet"):
+    with pytest.raises(StoreError, match="no session"):
         _undo(tmp_path, work=tmp_path)
     _sound(tmp_path)
+
+
+def test_how_to_undo_elsewhere_names_the_store_where_that_needs_it(tmp_path: Path) -> None:
+    two = tmp_path / "two folders"
+    own = _settings(tmp_path, session_store=None)
+    store = str(store_path(own))
+    session = _writes(tmp_path, a="one", session_store=None)
+    _writes(tmp_path, "resume", session, work=two, a="two", session_store=store)
+    found = undone(own, session, state_folder(), dry=True)
+    assert found.elsewhere == {str(two): f"-w '{two}' --session-store {store}"}
 
 
 @pytest.mark.parametrize("dry", [False, True])

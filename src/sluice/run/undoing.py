@@ -29,7 +29,8 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
     `restored` are the files that were given back, `unchanged` those that held already what they held before the run, `left`
     those that were not touched, with the reason. `emptied` are folders in which nothing is any more. `earlier` is the
-    number of the run that comes next, `elsewhere` the other folders in which later runs of the session changed files.
+    number of the run that comes next, `elsewhere` the other folders in which later runs of the session changed files, with
+    the flags that undo those.
     `unmarked`, if not empty, says why the store does not know of this undo, so that the next one begins here again.
     """
 
@@ -41,7 +42,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[Step, ...] = ()
     emptied: tuple[str, ...] = ()
     earlier: int | None = None
-    elsewhere: tuple[str, ...] = ()
+    elsewhere: dict[str, str] = {}
     unmarked: str = ""
 
     def lines(self, dry: bool = False) -> Iterator[str]:
@@ -67,10 +68,8 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
     def others(self) -> Iterator[str]:
         """A line for each other folder that holds later changes of the session."""
-        yield from (
-            f"the session changed files of {folder} too: undo those with -w {shlex.quote(folder)}"
-            for folder in self.elsewhere
-        )
+        for folder, flags in self.elsewhere.items():
+            yield f"the session changed files of {folder} too: undo those with {flags}"
 
 
 def undone(
@@ -109,9 +108,10 @@ def undone(
             run = undo.changing_run(connection, session, place, number=number)
             if run is None and number is not None:
                 raise StoreError("refused", f"run {number} of session {session} changed no file of {place}")
-            others = tuple(undo.elsewhere(connection, session, place, after=run.number if run else 0))
+            others = undo.elsewhere(connection, session, place, after=run.number if run else 0)
+            ways = {folder: _flags(settings, path, folder) for folder in others}
             if run is None:
-                return Undone(session=session, elsewhere=others)
+                return Undone(session=session, elsewhere=ways)
             before = undo.changing_run(connection, session, place, before=run.number)
             steps = undo.plan(connection, run.id, place, digest, again=number is not None)
         changes, steps = _changes(steps, state)
@@ -129,7 +129,7 @@ def undone(
             left=left,
             emptied=() if dry else _emptied(workspace, restored),
             earlier=None if before is None else before.number,
-            elsewhere=others,
+            elsewhere=ways,
             unmarked=unmarked,
         )
 
@@ -154,6 +154,12 @@ def _session(settings: Settings, wanted: str) -> tuple[Path, str]:
     if last is None:
         raise StoreError("refused", "this project has no session yet")
     return path, last
+
+
+def _flags(settings: Settings, path: Path, folder: str) -> str:
+    """What undoes in that folder, beside the flags that were given."""
+    same = store_path(msgspec.structs.replace(settings, workspace=folder)) == path
+    return f"-w {shlex.quote(folder)}" + ("" if same else f" --session-store {shlex.quote(str(path))}")
 
 
 @contextlib.contextmanager
