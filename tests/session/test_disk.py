@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from session_world import broken, run, store
 
 from sluice.errors import SluiceError, StoreError
+from sluice.session.catalog import lock_folder
 from sluice.session.check import check
-from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, on_network, reading, store_error
+from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, on_network, reading, sound, store_error
+from sluice.session.locks import holder
 from sluice.testing.fault_disk import small_disk
 from sluice.testing.store_kit import SCENARIOS
 from sluice.values.messages import UserMessage
@@ -51,7 +54,8 @@ def _change(path: Path, sql: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "kind", "word"),
     [
-        (lambda p: p.write_bytes(b"this is no database" * 300), "damaged", "left as it is"),
+        (lambda p: p.write_bytes(b"this is no database" * 300), "foreign", "a text, and was left as it is"),
+        (lambda p: p.write_bytes(b"this is no database" * 3 + p.read_bytes()[57:]), "damaged", "sessions repair"),
         (lambda p: p.write_bytes(p.read_bytes()[:100]), "damaged", "left as it is"),
         (lambda p: _change(p, f"PRAGMA user_version = {VERSION + 1}"), "newer", "update Sluice"),
         (lambda p: _change(p, "PRAGMA application_id = 7"), "foreign", "another program"),
@@ -118,6 +122,87 @@ def test_where_nothing_can_be_written_beside_it_a_store_is_read_all_the_same(tmp
         assert broken(path) == []
 
 
+def test_what_is_still_in_the_log_is_read_too_where_nothing_can_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    with small_disk(place) as there:
+        if not there:
+            pytest.skip("NOT CHECKED: no disk of our own can be had here, so none was full")
+        path = _made(place / "s.db")
+        writer = sqlite3.connect(path)  # as a process that was killed leaves it
+        writer.execute("UPDATE session SET project = '/in/the/log'")
+        writer.commit()
+        log, main = Path(f"{path}-wal").read_bytes(), path.read_bytes()
+        writer.close()
+        path.write_bytes(main)
+        Path(f"{path}-wal").write_bytes(log)
+        with contextlib.suppress(OSError), (place / "rest").open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 512)
+        before = sorted(os.listdir(tempfile.gettempdir()))
+        with reading(path) as connection:
+            assert connection.execute("SELECT project FROM session").fetchall() == [("/in/the/log",)]
+            assert connection.execute("SELECT count(*) FROM part").fetchone()[0] > 3
+        assert sorted(os.listdir(tempfile.gettempdir())) == before
+        assert path.read_bytes() == main
+
+
+@pytest.mark.parametrize(
+    ("flags", "free", "kind", "words"),
+    [
+        (os.ST_RDONLY, 10**9, "read_only", "mounted for reading only, and it may not be written"),
+        (0, 3, "full", "the disk is full; free some space and try again (left: 12 KiB)"),
+        (0, 10**9, "io", "it cannot be opened"),
+    ],
+)
+def test_why_a_file_cannot_be_opened_is_asked_of_the_disk(
+    flags: int, free: int, kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Disk:
+        f_flag, f_bavail, f_frsize = flags, free, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda _path: Disk)
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    found = store_error(error, tmp_path / "s.db")
+    assert (found.kind, words in str(found)) == (kind, True), found
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    found = store_error(error, tmp_path / "s.db")
+    assert found.kind == kind
+    assert kind != "io" or f"SQLite's code {sqlite3.SQLITE_IOERR_WRITE}" in str(found)
+
+
+def test_a_large_file_is_read_through_for_a_while_only(tmp_path: Path) -> None:
+    path = _made(tmp_path / "s.db")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE much (a)")
+        connection.execute(
+            "INSERT INTO much WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) SELECT i FROM n"
+        )
+        connection.commit()
+        done: list[str] = []
+
+        class Timer:
+            """Rings while the file is being read, after so many of SQLite's steps."""
+
+            def __init__(self, seconds: float, ring: Callable[[], None]) -> None:
+                assert 0 < seconds < 2
+                self.ring = ring
+
+            def start(self) -> None:
+                connection.set_progress_handler(self.ring, 100)
+
+            def cancel(self) -> None:
+                connection.set_progress_handler(None, 0)
+
+            def join(self) -> None:
+                done.append("joined")
+
+        assert sound(connection, path)
+        assert not sound(connection, path, timer=Timer)
+        assert done == ["joined"]
+
+
 def test_no_words_of_sqlite_reach_a_person() -> None:
     for code in range(1, 28):
         error = sqlite3.OperationalError("database is locked")
@@ -135,6 +220,21 @@ def test_network_file_systems_are_known() -> None:
     assert on_network(Path("/net/a/s.db"), mounts) == "nfs4"
     assert on_network(Path("/net/here too/s.db"), mounts) == "fuse.sshfs"
     assert on_network(Path("/network/s.db"), mounts) is None
+
+
+@pytest.mark.parametrize("kind", ["virtiofs", "vboxsf", "ocfs2", "gpfs", "9p", "lustre"])
+def test_disks_that_two_kernels_share_count_as_network(kind: str) -> None:
+    assert on_network(Path("/far/s.db"), f"/dev/a / ext4 rw 0 0\nx /far {kind} rw 0 0\n") == kind
+
+
+@pytest.mark.parametrize(
+    "program", ["juicefs", "davfs", "gvfsd-fuse", "osxfs", "sshfs", "rclone", "google-drive-ocamlfuse"]
+)
+def test_programs_that_reach_other_machines_are_known_and_others_are_of_this_one(program: str) -> None:
+    mounts = f"x /far fuse.{program} rw 0 0\ny /near fuse.gocryptfs rw 0 0\nz /disk fuseblk rw 0 0\n"
+    assert on_network(Path("/far/s.db"), mounts) == f"fuse.{program}"
+    assert on_network(Path("/near/s.db"), mounts) is None
+    assert on_network(Path("/disk/s.db"), mounts) is None
 
 
 def test_on_a_network_file_system_there_is_no_shared_memory_log(
@@ -252,3 +352,17 @@ def test_what_a_dead_writer_began_is_taken_back_before_reading(tmp_path: Path) -
     assert Path(f"{dead}-journal").stat().st_size
     with reading(dead) as connection:
         assert connection.execute("SELECT count(*) FROM session").fetchone() == (0,)
+
+
+def test_an_id_in_a_store_leads_to_no_file_elsewhere(tmp_path: Path) -> None:
+    """A store may come with somebody's repository: its lock would empty and remove a file beside it."""
+    path = tmp_path / "s.db"
+    (tmp_path / "poetry.lock").write_text("precious")
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection)
+    connection.execute("INSERT INTO session VALUES ('../poetry', '/project', 0, NULL, 1)")
+    connection.close()
+    with pytest.raises(StoreError, match="none of ours"):
+        _open(path)
+    assert holder(lock_folder(path), "../poetry") is None
+    assert (tmp_path / "poetry.lock").read_text() == "precious"

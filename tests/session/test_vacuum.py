@@ -105,6 +105,30 @@ def test_a_bound_that_was_reached_is_left_again_by_removing(path: Path) -> None:
     run(open_and_close())
 
 
+def test_the_bound_holds_also_while_a_run_goes_on_and_nothing_that_is_under_way_is_lost(tmp_path: Path) -> None:
+    """No reply begins over it; what came before can still be ended, and the session goes on when there is room."""
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        opening = await opened(path, Wish(), max_bytes=1_000_000, new_id=lambda: "ses")
+        one = opening.store
+        await one.started("r", UserMessage("go"))
+        await one.reply_began("r", 1)
+        await one.append("r", AssistantMessage(content="x" * 2_000_000))
+        with pytest.raises(StoreError, match="session_store_bytes") as said:
+            await one.reply_began("r", 2)
+        assert said.value.kind == "full"
+        await one.append("r", AssistantMessage(content="the end"))
+        await one.finished("r", "failed")
+        await one.close()
+        opening = await opened(path, Wish(how="continue"), max_bytes=9_000_000)
+        assert len(await opening.store.history()) == 3
+        await opening.store.close()
+
+    run(body())
+    assert broken(path) == []
+
+
 def test_what_is_no_store_of_ours_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     connection = sqlite3.connect(path)

@@ -20,7 +20,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """One session as a list shows it. `created_at` in seconds since the epoch, `held_by` the process at work on it.
 
     `outcome` is that of the last run; `None` while it goes on, or if it was interrupted and not opened since. `pending`
-    names the tools of the calls that a person has to decide about.
+    names the tools of the calls that a person has to decide about, `store` is the file that the session is in.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     held_by: int | None = None
     parent: str | None = None
     pending: tuple[str, ...] = ()
+    store: str = ""
 
 
 def lock_folder(path: Path) -> Path:
@@ -67,12 +68,24 @@ def listed(
             held_by=holder(lock_folder(path), id),
             parent=parent,
             pending=asked_tools(connection, id),
+            store=str(path),
         )
 
 
 def _of(project: str | None) -> tuple[str, tuple[str]]:
     """The condition that holds of the sessions of this project, or of all that are not being removed; its value."""
     return ("s.project != ?", (REMOVED,)) if project is None else ("s.project = ?", (project,))
+
+
+def project_of(connection: sqlite3.Connection, session: str) -> str:
+    """The folder whose session it is."""
+    return str(connection.execute("SELECT project FROM session WHERE id = ?", (session,)).fetchone()[0])
+
+
+def projects(connection: sqlite3.Connection) -> list[str]:
+    """The folders that have sessions in this store."""
+    found = connection.execute("SELECT DISTINCT project FROM session WHERE project != ? ORDER BY 1", (REMOVED,))
+    return [str(project) for (project,) in found]
 
 
 def there(connection: sqlite3.Connection, session: str) -> bool:
@@ -117,7 +130,9 @@ def chosen(ids: Sequence[str], wanted: str) -> str:
         return ids[0]
     if ids:
         raise StoreError("refused", f"{wanted!r} begins more than one session: {', '.join(ids)}")
-    raise StoreError("refused", f"no session is named {wanted!r}; `sluice sessions list` shows those there are")
+    raise StoreError(
+        "refused", f"no session is named {wanted!r}; `sluice sessions list --all` shows those of every project"
+    )
 
 
 def find(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> str:

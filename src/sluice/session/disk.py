@@ -9,33 +9,37 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import sqlite3
 import stat
-import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Protocol
 
 from sluice.errors import StoreError, StoreFault
 from sluice.session.durable import sync_upwards
+from sluice.session.file_systems import FULL, READ_ONLY, full_or_read_only, is_text
+from sluice.session.file_systems import on_network as on_network
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
 VERSION = 5  # of the schema
 WAL_BYTES = 32 * 1024 * 1024  # of the write-ahead log; from here on every commit tries to empty it
 _WAL_PAGES = 1000  # pages after which SQLite empties the log by itself: about 4 MB
 _BUSY_MS = 10_000  # how long SQLite itself waits for others; our own lock comes before it
-_CHECKED_BYTES = 512 * 1024 * 1024  # a larger file is not read through at opening: that would take seconds
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "beegfs"})
-
+_CHECK_SECONDS = 1.0  # that reading a file through at opening may take; the rest of it is not looked at
 _NOTHING_BESIDE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR_SHMSIZE)  # the log's index cannot be made
 
 _DAMAGED = "it is damaged, and was left as it is; `sluice sessions repair` saves what can be read of it"
 
+
 _KINDS: dict[int, tuple[StoreFault, str]] = {
-    sqlite3.SQLITE_FULL: ("full", "the disk is full; free some space and try again"),
-    sqlite3.SQLITE_READONLY: ("read_only", "it may not be written; --session-store :memory: works without it"),
-    sqlite3.SQLITE_PERM: ("read_only", "it may not be written; --session-store :memory: works without it"),
+    sqlite3.SQLITE_FULL: ("full", FULL),
+    sqlite3.SQLITE_READONLY: ("read_only", READ_ONLY),
+    sqlite3.SQLITE_PERM: ("read_only", READ_ONLY),
     sqlite3.SQLITE_CORRUPT: ("damaged", _DAMAGED),
     sqlite3.SQLITE_NOTADB: ("damaged", f"it is no database; or {_DAMAGED}"),
     sqlite3.SQLITE_BUSY: ("busy", "another program kept it for too long; try again"),
@@ -51,14 +55,18 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
         return error
     where = f"the session store {str(path)!r} cannot be used"
     if isinstance(error, sqlite3.Error):
-        extended = getattr(error, "sqlite_errorcode", 0)
-        code = sqlite3.SQLITE_FULL if extended == sqlite3.SQLITE_IOERR_SHMSIZE else extended & 0xFF
-        kind, words = _KINDS.get(code, ("io", f"the disk or the file failed ({type(error).__name__} {code})"))
+        code = getattr(error, "sqlite_errorcode", 0)
+        found = _KINDS.get(code & 0xFF)
+        if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):  # which SQLite says of anything
+            found = full_or_read_only(Path(path), code) or found
+        if code & 0xFF == sqlite3.SQLITE_NOTADB and is_text(Path(path)):
+            found = ("foreign", "it is no database but a text, and was left as it is; choose another --session-store")
+        kind, words = found or ("io", f"the disk or the file failed (SQLite's code {code})")
         return StoreError(kind, f"{where}: {words}")
     if isinstance(error, OSError):
-        kind = "full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "io"
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            kind = "read_only"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return StoreError("full", f"{where}: {FULL}")
+        kind = "read_only" if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else "io"
         return StoreError(kind, f"{where}: {error.strerror or error}")
     if isinstance(error, UnicodeDecodeError):  # damage can make a text of bytes that are none
         return StoreError("damaged", f"{where}: {_DAMAGED} (a text in it is no text)")
@@ -88,28 +96,6 @@ def make_private(path: Path) -> None:
             os.chmod(path, 0o600)
 
 
-def on_network(path: Path, mounts: str | None = None) -> str | None:
-    """The kind of the network file system that `path` lies on, if it does. Only Linux can be asked."""
-    if mounts is None:
-        if sys.platform != "linux":
-            return None
-        try:
-            mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
-        except OSError:
-            return None
-    best, kind = "", ""
-    place = os.path.realpath(path)
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = fields[1].replace("\\040", " ")
-        if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-            best, kind = point, fields[2]
-    network = kind in _NETWORK or kind in ("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs")
-    return kind if network else None
-
-
 def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Connection:
     """A connection that may write, with schema and pragmas as they should be. `check`: the last end was not clean.
 
@@ -128,7 +114,7 @@ def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Con
         connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         connection.execute("PRAGMA foreign_keys = ON")
-        if check and path.stat().st_size <= _CHECKED_BYTES:
+        if check:
             sound(connection, path)
         migrate(connection)
         return connection
@@ -150,9 +136,10 @@ def open_reading(path: Path) -> sqlite3.Connection:
     try:
         return _reader(path)
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode in _NOTHING_BESIDE and not _log_bytes(path):
-            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):  # the first error says more
-                return _reader(path, "&immutable=1")  # nobody writes: there is no log, and none can be made
+        if error.sqlite_errorcode in _NOTHING_BESIDE:
+            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError, OSError):  # the first error says more
+                # Without a log nobody writes, as none can be made.
+                return _copied(path) if _log_bytes(path) else _reader(path, "&immutable=1")
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
             raise store_error(error, path) from None
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -172,6 +159,14 @@ def _take_back(path: Path) -> None:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     finally:
         connection.close()
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    """A copy in the folder for temporary files, with what is still in the log; it is gone when it is closed."""
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        for ending in ("", "-wal"):
+            shutil.copyfile(f"{path}{ending}", f"{folder}/copy.db{ending}")
+        return _reader(Path(folder, "copy.db"))  # which has the files open, so it needs their names no more
 
 
 def _log_bytes(path: Path) -> int:
@@ -245,15 +240,40 @@ def _foreign(path: Path) -> StoreError:
     return StoreError("foreign", f"{str(path)!r} is a database of another program; choose another --session-store")
 
 
-def sound(connection: sqlite3.Connection, path: Path) -> None:
-    """Reads the whole file through and raises `StoreError` (`damaged`) if its structure is broken."""
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()
+class _Timer(Protocol):
+    def start(self) -> None: ...
+    def cancel(self) -> None: ...
+    def join(self) -> None: ...
+
+
+def sound(
+    connection: sqlite3.Connection,
+    path: Path,
+    *,
+    timer: Callable[[float, Callable[[], None]], _Timer] = threading.Timer,
+) -> bool:
+    """Reads the file through, for a second at most; raises `StoreError` (`damaged`) if its structure is broken.
+
+    Returns whether all of it was read. `timer` is what calls a function after so many seconds.
+    """
+    bell = timer(_CHECK_SECONDS, connection.interrupt)
+    bell.start()
+    try:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return False
+    finally:
+        bell.cancel()
+        bell.join()
     if found is None or found[0] != "ok":
         raise StoreError(
             "damaged",
             f"the session store {str(path)!r} cannot be used: {_DAMAGED}, `sluice sessions check` says more, and "
             "--session-store chooses another",
         )
+    return True
 
 
 # -- the schema

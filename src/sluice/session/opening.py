@@ -34,11 +34,12 @@ SWEEP_SECONDS = 1.0  # that an opening spends on what is left of removed session
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The open session, the runs that were found broken, and lines that a person should read."""
+    """The open session, the runs that were found broken, and lines that a person should read. `found`: it was there."""
 
     store: SqliteStore
     recovered: tuple[Recovered, ...]
     news: tuple[str, ...]
+    found: bool
 
 
 async def open_session(
@@ -61,21 +62,22 @@ async def open_session(
     try:
         news = list(database.warnings)
         session, source, said = await _chosen(database, project, wish, new_id)
+        found, room = wish.how in ("continue", "resume") and not said, _room(path, max_bytes)
         lock = _locked(path, session)
         try:
             if keep_days is not None:
                 news += await _expire(database, project, {session, source}, now(), keep_days)
             await _swept(database, SWEEP_SECONDS)
-            if max_bytes is not None:
-                await _within(database, max_bytes)
-            found, tools, copied = await database.write(_begin(wish, session, source, project, now, words))
+            await _within(database, room)
+            work = _begin(wish, session, source, found, project, now, words)
+            broken, tools, copied = await database.write(work)
         except BaseException:
             lock.close()
             raise
         if source is not None:
             said = [f"session {session} begins with {copied} messages of {source}"]
-        news += [*said, *(one.words() for one in found)]
-        if tools and not found:  # it was recovered before, and nobody has decided yet
+        news += [*said, *(one.words() for one in broken)]
+        if tools and not broken:  # it was recovered before, and nobody has decided yet
             news.append(f"in this session {waits(tools)}")
         store = SqliteStore(
             database,
@@ -84,8 +86,9 @@ async def open_session(
             lock,
             now=now,
             mend=lambda connection, keep: recover(connection, session, words, keep_waiting=keep),
+            room=room,
         )
-        return Opening(store=store, recovered=found, news=tuple(news))
+        return Opening(store=store, recovered=broken, news=tuple(news), found=found)
     except BaseException:
         database.close()
         raise
@@ -108,17 +111,17 @@ async def _chosen(
 
 
 def _locked(path: Path, session: str) -> SessionLock:
-    folder = catalog.lock_folder(path)
     try:
-        return SessionLock(folder, session)
+        return SessionLock(catalog.lock_folder(path), session)
     except OSError as error:
-        raise store_error(error, folder) from None
+        raise store_error(error, path) from None
 
 
 def _begin(
     wish: Wish,
     session: str,
     source: str | None,
+    found: bool,
     project: str,
     now: Callable[[], float],
     words: Callable[[ToolResult], str],
@@ -129,7 +132,7 @@ def _begin(
         copied = 0
         if source is not None:
             copied = fork(connection, source, session, upto=wish.upto, project=project, now=now(), words=words)
-        elif wish.how == "resume" and not catalog.there(connection, session):
+        elif found and not catalog.there(connection, session):
             raise StoreError("refused", f"session {session} has just been removed")
         return recover(connection, session, words), asked_tools(connection, session), copied
 
@@ -168,14 +171,25 @@ async def _swept(database: Database, seconds: float, clock: Callable[[], float] 
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def _within(database: Database, max_bytes: int) -> None:
-    size = await database.write(used_bytes, full=False)
-    if size > max_bytes:
+async def _within(database: Database, room: Callable[[sqlite3.Connection], None]) -> None:
+    try:
+        await database.write(room, full=False)
+    except StoreError as error:
+        if error.kind != "full":
+            raise
         await _swept(database, math.inf)
-        size = await database.write(used_bytes, full=False)
-    if size > max_bytes:
-        raise StoreError(
-            "full",
-            f"the session store {str(database.path)!r} holds {size:,} bytes, more than session_store_bytes allows "
-            f"({max_bytes:,}); remove old sessions with: sluice sessions rm --older-than 30",
-        )
+        await database.write(room, full=False)
+
+
+def _room(path: Path, max_bytes: int | None) -> Callable[[sqlite3.Connection], None]:
+    """What raises `StoreError` once a store holds more than it may."""
+
+    def room(connection: sqlite3.Connection) -> None:
+        if max_bytes is not None and (size := used_bytes(connection)) > max_bytes:
+            raise StoreError(
+                "full",
+                f"the session store {str(path)!r} holds {size:,} bytes, more than session_store_bytes allows "
+                f"({max_bytes:,}); remove old sessions with: sluice sessions rm --older-than 30",
+            )
+
+    return room

@@ -48,8 +48,8 @@ def remove_now(database: Database, sessions: Sequence[str]) -> tuple[list[str], 
     """
     gone: list[str] = []
     held: dict[str, StoreError] = {}
-    for group in _groups(sessions):
-        with _locked(database.path, group) as (ours, others):
+    for group in groups(sessions):
+        with locked(database.path, group) as (ours, others):
             database.write_now(lambda connection, ours=ours: begin(connection, ours))  # type: ignore[misc]
         gone += ours
         held |= others
@@ -61,20 +61,21 @@ def remove_now(database: Database, sessions: Sequence[str]) -> tuple[list[str], 
 async def hide(database: Database, sessions: Sequence[str]) -> int:
     """Takes these sessions from their project, but not those in use; returns how many. Their rows go with `sweep`."""
     count = 0
-    for group in _groups(sessions):
-        with _locked(database.path, group) as (ours, _others):
+    for group in groups(sessions):
+        with locked(database.path, group) as (ours, _others):
             await database.write(lambda connection, ours=ours: begin(connection, ours))  # type: ignore[misc]
         count += len(ours)
     return count
 
 
-def _groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
+def groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The sessions, as many at a time as are locked together."""
     for at in range(0, len(sessions), _AT_ONCE):
         yield sessions[at : at + _AT_ONCE]
 
 
 @contextlib.contextmanager
-def _locked(path: Path, sessions: Sequence[str]) -> Iterator[tuple[list[str], Mapping[str, StoreError]]]:
+def locked(path: Path, sessions: Sequence[str]) -> Iterator[tuple[list[str], Mapping[str, StoreError]]]:
     """Those of the sessions that nobody works with, locked, and for each of the others why not."""
     held: dict[str, StoreError] = {}
     ours: list[str] = []

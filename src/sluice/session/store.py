@@ -42,7 +42,7 @@ class SqliteStore:
     `session` is its id; the session's row is written with its first run. `lock` is let go and `database` closed by
     `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call. `mend`
     makes right what the run before could not store (the disk was full); a new run begins with it. It is told whether calls
-    that wait for a person stay open.
+    that wait for a person stay open. `room` raises `StoreError` where the store holds so much that no reply may begin.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class SqliteStore:
         seen: Callable[[], Mapping[str, str]] = dict,
         now: Callable[[], float] = time.time,
         mend: Callable[[sqlite3.Connection, bool], object] = lambda _connection, _keep_waiting: None,
+        room: Callable[[sqlite3.Connection], None] = lambda _connection: None,
     ) -> None:
         self.database = database
         self.session = session
@@ -63,6 +64,7 @@ class SqliteStore:
         self.seen = seen
         self._now = now
         self._mend = mend
+        self._room = room
         self._known: dict[str, str] = {}
         self._arriving = ArrivingReply(database)
         self._call: CallKey | None = None  # the changing call that runs now, for its pre-images
@@ -109,6 +111,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
             alive(connection, run)
+            self._room(connection)
             drop_open(connection, self.session)
             seq = rows.next_seq(connection, self.session)
             first = connection.execute(

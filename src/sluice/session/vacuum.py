@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 
 from sluice.errors import StoreError
-from sluice.session.disk import on_network, open_writing, store_error
+from sluice.session.disk import open_writing, store_error
+from sluice.session.file_systems import on_network
 from sluice.session.locks import FileLock
 
 _LEAST_BYTES = 1024 * 1024  # that must be free; less is soon used again
