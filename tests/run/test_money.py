@@ -13,6 +13,7 @@ from sluice.errors import TransportError
 from sluice.run.prices import ModelEntry
 from sluice.values import notices as n
 from sluice.values.messages import ImagePart, TextPart, Usage, UserMessage
+from sluice.wire.dialects import DIALECTS
 
 PRICED = ModelEntry(input=100.0, output=1000.0)
 
@@ -233,9 +234,20 @@ def test_an_attempt_of_which_nothing_was_shown_counts(tried_again: bool) -> None
 def test_an_attempt_of_which_nothing_was_shown_counts_for_the_limits(limits: dict[str, Any], outcome: str) -> None:
     broken = [counted(4000, 900), TransportError("broken", "gone")]
     world = World(broken, used(calls("look"), 1, 1), model=PRICED, limits=limits)
+    notices = world.run()
+    (end,) = of(notices, n.RunFinished)
+    assert (end.outcome, end.usage.input_tokens) == (outcome, 4000)
+    assert end.message.endswith("are allowed; gone")
+    assert len(world.transport.bodies) == 1, "another attempt would be another request"
+    assert not of(notices, n.Waiting)
+
+
+def test_an_attempt_that_leaves_something_to_spend_is_made_again_and_counts() -> None:
+    broken = [counted(4000, 900), TransportError("broken", "gone")]
+    world = World(broken, used(calls("look"), 1, 1), model=PRICED, limits={"max_tokens_total": 4901})
     (end,) = of(world.run(), n.RunFinished)
-    assert end.outcome == outcome
-    assert world.tools.ran == []
+    assert end.outcome == "limit:tokens_total"
+    assert world.tools.ran == [], "it is met before the calls"
 
 
 def test_an_attempt_that_was_begun_and_told_nothing_is_estimated_and_one_that_was_refused_is_not() -> None:
@@ -298,3 +310,32 @@ def test_an_image_is_estimated_by_what_it_takes_and_not_by_its_file() -> None:
     (end,) = of(notices, n.RunFinished)
     assert end.usage.estimated
     assert end.usage.input_tokens < 5000
+
+
+def _said(kind: str, **more: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n".encode()
+
+
+ANTHROPIC = [
+    _said("message_start", message={"id": "m", "model": "c", "usage": {"input_tokens": 5000, "output_tokens": 1}}),
+    _said("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+]
+OVERLOADED = _said("error", error={"type": "overloaded_error", "message": "Overloaded"})
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [(0, (5000, 1, False)), (4000, (5000, 1000, True))],
+    ids=["before the first word", "in the middle"],
+)
+def test_a_provider_that_counts_at_the_beginning_is_believed_as_far_as_it_counted(
+    shown: int, told: tuple[int, int, bool]
+) -> None:
+    delta = {"type": "text_delta", "text": "x" * shown}
+    words = [_said("content_block_delta", index=0, delta=delta)] if shown else []
+    limits = {"max_attempts": 1}
+    world = World([*ANTHROPIC, *words, OVERLOADED], dialect=DIALECTS["anthropic_messages"], model=PRICED, limits=limits)
+    (end,) = of(world.run(), n.RunFinished)
+    assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.estimated) == told
+    assert end.cost == pytest.approx(0.5 + told[1] / 1000)
+    assert end.outcome == "provider_error"

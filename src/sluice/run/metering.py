@@ -80,6 +80,14 @@ class Meter:
             charge += self._inside.popleft()
         return charge
 
+    def enough(self, used: Iterable[Usage]) -> tuple[str, str] | None:
+        """The limit that is met once this is counted too, by its field of `Limits`, and one line; `None` if none is."""
+        budget = self._budget.copy()
+        for one in used:
+            budget.spend(one.input_tokens + one.output_tokens, self._cost_of(one))
+        end = budget.spent_out()
+        return None if end is None else ("max_" + end[0].removeprefix("limit:"), end[1])
+
     def refusal(self) -> End | None:
         """Why no further request may be sent, by a limit of a run around this one; `None` if it may."""
         outer = self._outer

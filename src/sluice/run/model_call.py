@@ -28,6 +28,13 @@ _IN_A_REPLY = frozenset({"incomplete", "limit"})  # faults before which the prov
 FEED_BYTES = 32 * KIB  # read at a time: what is in them is shown well under a millisecond after they came
 
 
+Enough = Callable[[Sequence[Usage | None]], tuple[str, str] | None]
+
+
+def _never(_lost: Sequence[Usage | None]) -> tuple[str, str] | None:
+    return None
+
+
 class ReplyWatcher(Protocol):
     """Who is told what arrives. A watcher that raises stops the reply; its error comes out of `ModelCall.run`."""
 
@@ -58,7 +65,8 @@ class ModelCall:
     """Attempts at one request. `run` may be called once. `intent`, `inline` and `specs` are those of `ReplyReader`.
 
     `lost` holds, for each attempt that the provider had begun to answer and of which nothing was shown, what the provider
-    said that it used: `None` where it said nothing. Such an attempt is paid for like any other.
+    said that it used: `None` where it said nothing. Such an attempt is paid for like any other, so before another one
+    `enough` is asked whether they have met a limit: its name (a field of `Limits`) and one line, or `None`.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class ModelCall:
         intent: bool = False,
         inline: str | None = None,
         specs: Sequence[ToolSpec] = (),
+        enough: Enough = _never,
     ) -> None:
         self._transport = transport
         self._dialect = dialect
@@ -89,6 +98,7 @@ class ModelCall:
         self._intent = intent
         self._inline = inline
         self._specs = specs
+        self._enough = enough
         self._shown = False
         self.lost: list[Usage | None] = []
         self._reader = self._new_reader()
@@ -111,6 +121,8 @@ class ModelCall:
                     wait = next_wait(error, attempt, self._limits, random=self._random())
                     if wait is None:
                         return self._broken(error)
+                    if (met := self._enough(self.lost)) is not None:
+                        return BrokenReply(kind="limit", message=f"{met[1]}; {error}", bound=met[0])
                     await self._watcher.waiting(attempt, wait, str(error))
                 await self._sleep(wait)
         except asyncio.CancelledError:

@@ -118,10 +118,12 @@ class ModelTurns:
         if charge.tokens:
             await self._scope.emit(n.AlsoUsed(turn=turn, by=by, usage=charge.usage, cost=charge.cost))
 
+    def _used(self, attempts: Iterable[Usage | None]) -> list[Usage]:
+        return [usage_of(Reply(usage=one), self._sent, whole=False) for one in attempts]
+
     async def _lost(self, turn: int, attempts: Iterable[Usage | None], stopped: bool) -> Charge:
         """Counts and tells what attempts used of which nothing was shown."""
-        used = (usage_of(Reply(usage=one), self._sent, whole=False) for one in attempts)
-        charge = self._scope.meter.count(used)
+        charge = self._scope.meter.count(self._used(attempts))
         await self._tell_used(turn, "stopped" if stopped else "attempt", charge)
         return charge
 
@@ -157,6 +159,7 @@ class ModelTurns:
             intent=parts.intent,
             inline=parts.inline,
             specs=specs,
+            enough=lambda lost: scope.meter.enough(self._used(lost)),
         )
         answer: Reply | BrokenReply | None = None
         try:
