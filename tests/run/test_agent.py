@@ -26,8 +26,9 @@ from run_world import (
     text,
 )
 
-from sluice.errors import TransportError
+from sluice.errors import StoreError, TransportError
 from sluice.run.agent import Agent
+from sluice.session.memory import MemoryStore
 from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, ToolMessage, UserMessage
 from sluice.values.ports import Cancel
@@ -631,6 +632,16 @@ def test_a_store_that_fails_ends_the_run_in_order_and_says_what_is_not_saved(met
         assert (end.outcome, end.saved) == ("completed", True)
     if at == 1:
         assert end_of(second).outcome == "completed"
+
+
+def test_usage_that_cannot_be_stored_stops_nothing_and_is_told() -> None:
+    class Forgetful(MemoryStore):
+        async def noted(self, run: str, notice: n.Notice) -> None:
+            raise StoreError("full", "the disk is full")
+
+    end = end_of(World(text("ok"), store=Forgetful()).run())
+    assert (end.outcome, end.saved) == ("completed", False)
+    assert end.unsaved == "what was used or told was not stored: the disk is full"
 
 
 def test_a_tool_whose_end_cannot_be_stored_still_has_its_own_result() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -311,3 +312,20 @@ def test_nothing_is_taken_after_the_close(tmp_path: Path) -> None:
         await s.close()
 
     run(body())
+
+
+def test_usage_that_cannot_be_kept_is_told_to_whoever_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def body() -> None:
+        async with store(tmp_path / "s.db") as s:
+            await s.started("r", UserMessage("hello"))
+            with monkeypatch.context() as patched:
+                patched.setattr("sluice.session.usage.keep", full)
+                with pytest.raises(StoreError):
+                    await s.noted("r", TurnFinished(turn=1, stop_reason=None, usage=Usage(input_tokens=1), cost=0.25))
+            await s.finished("r", "completed")
+
+    run(body())
+    assert rows_of(tmp_path / "s.db", "SELECT outcome FROM run") == [("completed",)]

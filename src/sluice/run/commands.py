@@ -40,14 +40,17 @@ class Carrier:
         self._scope = RunScope(run, parts, talk, self._emit)
         self._calls = ToolCalls(self._scope, execution)
         self._model = ModelTurns(self._scope, self._calls.arrived)
+        self._begun = False
         self._prompt: UserMessage | None = None  # waits until what a run before left open is settled
         self._began = self._scope.now()
 
     async def _emit(self, notice: n.Notice) -> None:
-        """Keeps a notice that matters later (its loss stops nothing), and passes every one on."""
+        """Keeps a notice that matters later (its loss stops nothing, and is told), and passes every one on."""
         if isinstance(notice, _KEPT):
-            with contextlib.suppress(StoreError):
+            try:
                 await self._parts.store.noted(self.run, notice)
+            except StoreError as error:
+                self._scope.unsaved.append(f"what was used or told was not stored: {error}")
         await self._outlet(notice)
 
     # -- the way in and out
@@ -66,6 +69,7 @@ class Carrier:
         except Exception as error:
             scope.unsaved.append(f"the prompt was not stored: {words_of(error)}")
             return f.HostStopped(at=scope.now(), outcome="failed", message=words_of(error))
+        self._begun = True
         await self._emit(
             n.RunStarted(
                 run=self.run,
@@ -187,7 +191,7 @@ class Carrier:
             extra["unsent"] = [plain_text(one) for one in unsent]
         try:
             async with asyncio.timeout(_LAST_STORE_SECONDS):
-                for call in self._talk.open_calls():
+                for call in self._talk.open_calls() if self._begun else ():  # else they wait on
                     await scope.keep(ToolMessage(call_id=call.id, name=call.name, content=_NO_RESULT, ok=False))
                 await self._parts.store.finished(self.run, outcome)
         except TimeoutError:

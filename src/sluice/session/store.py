@@ -30,7 +30,7 @@ from sluice.values.messages import (
 from sluice.values.notices import AlsoUsed, Notice, Summarised, TurnFinished
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 from sluice.wire.surrogates import storable
 
 _MOST_WAITING = 8 * 1024 * 1024  # bytes of deltas that a disk which does not keep up may hold back
@@ -229,24 +229,28 @@ class SqliteStore:
     # -- the rest
 
     async def noted(self, run: str, notice: Notice) -> None:
-        """See `Store.noted`. One that cannot be kept stops nothing: the rows it speaks of are kept by themselves."""
+        """See `Store.noted`. Of others than those of usage nothing is told if they cannot be kept."""
 
         def work(connection: sqlite3.Connection) -> None:
-            nonlocal run
-            run = run or usage.last_run(connection, self.session)
+            of = run or usage.last_run(connection, self.session)
+            if of is None:
+                return  # a fork in which nothing was run yet
             if isinstance(notice, TurnFinished):
-                usage.keep(connection, run, notice.turn, notice)
+                usage.keep(connection, of, notice.turn, notice)
                 return
             if isinstance(notice, Summarised) and notice.usage is not None:
-                usage.keep(connection, run, 0, notice)
+                usage.keep(connection, of, 0, notice)
             if isinstance(notice, AlsoUsed):
-                usage.keep(connection, run, -notice.turn, notice)
+                usage.keep(connection, of, -notice.turn, notice)
             connection.execute(
                 "INSERT INTO notice SELECT ?, count(*), ? FROM notice WHERE run = ?",
-                (run, storable(rows.to_json(notice)), run),
+                (of, storable(rows.to_json(notice)), of),
             )
 
-        self.database.later(work, lambda _result, _error: None)
+        if isinstance(notice, (TurnFinished, Summarised, AlsoUsed)):
+            await self.database.write(work, full=False)  # money that is not kept is told
+        else:
+            self.database.later(work, lambda _result, _error: None)
 
     async def finished(self, run: str, outcome: str) -> None:
         """See `Store.finished`."""
@@ -273,7 +277,7 @@ class SqliteStore:
         found, open_end = await self.database.write(work, full=False)
         return rows.paired(found, open_end=open_end)
 
-    async def waiting(self) -> Waiting | None:
+    async def waiting(self) -> WaitingCalls | None:
         """See `Store.waiting`."""
         return await self.database.write(lambda connection: waiting.waiting(connection, self.session), full=False)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sluice.errors import StoreError
 from sluice.session import rows
 from sluice.session.folding import size_in
 from sluice.values.messages import Usage
@@ -69,11 +68,9 @@ def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool)
     keep(connection, run, number if kept else -number, AlsoUsed(turn=number, by="stopped", usage=usage))
 
 
-def last_run(connection: sqlite3.Connection, session: str) -> str:
-    """The run that was started last. Raises `StoreError` (`refused`) if none was."""
+def last_run(connection: sqlite3.Connection, session: str) -> str | None:
+    """The run that was started last, if any was."""
     found = connection.execute(
         "SELECT id FROM run WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()
-    if found is None:
-        raise StoreError("refused", "no run of this session has been started")
-    return str(found[0])
+    return None if found is None else str(found[0])

@@ -14,7 +14,7 @@ from sluice.values.messages import AssistantMessage, Conversation, Message, User
 from sluice.values.notices import Notice
 from sluice.values.requests import Request
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 
 class Exchange(Protocol):
@@ -151,6 +151,7 @@ class Store(Protocol):
     async def noted(self, run: str, notice: Notice) -> None:
         """A notice that matters after the run (usage, warnings, errors). Kept with the next row, or 20 ms later.
 
+        One of usage is kept when this returns. Raises `StoreError` if it cannot be; then the run goes on all the same.
         With an empty `run` it belongs to the last one.
         """
         ...
@@ -163,7 +164,7 @@ class Store(Protocol):
         """The stored conversation, oldest first, every call with its one result; only those that wait have none."""
         ...
 
-    async def waiting(self) -> Waiting | None:
+    async def waiting(self) -> WaitingCalls | None:
         """The calls that a broken-off run left open at the end, if a person was being asked about the first of them."""
         ...
 
