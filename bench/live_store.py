@@ -40,7 +40,7 @@ Figures = dict[str, float]
 
 
 class Bare:
-    """The same row by `sqlite3` alone every 20 ms, with the store's own schema and settings."""
+    """The same row by `sqlite3` alone every 20 ms, with the store's own schema and settings; and a line in a plain file."""
 
     def __init__(self, path: Path) -> None:
         self._connection = disk.open_writing(path, check=False, network=None)
@@ -50,7 +50,9 @@ class Bare:
             "INSERT INTO run (id, session, number, started_at, began_ns) VALUES ('live', 's', 1, 0, 0)"
         )
         self._at = 0
+        self._lines = path.with_suffix(".lines").open("ab", buffering=0)
         self.commits: list[float] = []  # CPU seconds of one, a group each; what waking up takes is taken off
+        self.lines: list[float] = []  # the same of a line that is added to a plain file
         self.seconds: list[float] = []  # CPU seconds a second of stream, waking up and all
 
     def measure(self, groups: int = 4) -> None:
@@ -59,9 +61,10 @@ class Bare:
             asleep = self._timed(lambda: None)
             awake = self._timed(self._row)
             self.commits.append(awake - asleep)
+            self.lines.append(self._timed(lambda: self._lines.write(b"live 12 text word 01234567\n")) - asleep)
             self.seconds.append(awake / GROUP_SECONDS)
 
-    def _timed(self, work: Callable[[], None]) -> float:
+    def _timed(self, work: Callable[[], object]) -> float:
         began = time.thread_time()
         for _ in range(GROUP):
             time.sleep(GROUP_SECONDS)
@@ -77,8 +80,9 @@ class Bare:
         self._at += 1
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the files."""
         self._connection.close()
+        self._lines.close()
 
 
 # -- one run, in a process of its own
@@ -216,6 +220,11 @@ def report(folder: Path, seconds: float, repeats: int) -> None:
         f"bare sqlite3, one row every 20 ms, one thread, no queue: {spread([s * 1000 for s in bare.seconds])} ms of CPU a "
         f"second of stream, a commit {spread([c * 1e6 for c in bare.commits], '.0f')} µs (waking up taken off); "
         f"the rest of a run at 50 a second: {slowest:.1f} ms; so at least {floor / (floor + slowest) * 100:.0f} %"
+    )
+    line = statistics.median(bare.lines) / GROUP_SECONDS * 1000
+    print(
+        f"a line added to a plain file, in the same way: {spread([s * 1e6 for s in bare.lines], '.0f')} µs; "
+        f"{line / (line + slowest) * 100:.0f} % of such a stream"
     )
     for rate, found in lines:
         print(told(rate, found, bare))
