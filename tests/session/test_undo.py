@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import stat
@@ -15,6 +16,7 @@ from session_world import PROJECT, broken, rows_of, run, store, tampered
 from sluice.errors import StoreError
 from sluice.session import undo
 from sluice.session.disk import reading
+from sluice.session.export import as_json
 from sluice.session.repair import repair
 from sluice.session.store import SqliteStore
 from sluice.testing.store_kit import allowed, asks, well
@@ -97,6 +99,23 @@ def test_what_was_taken_back_is_passed_over_but_for_who_names_it(path: Path) -> 
         assert undo.plan(connection, "r2", PROJECT, lambda _name: _digest("C")) == []
         assert len(undo.plan(connection, "r2", PROJECT, lambda _name: _digest("C"), again=True)) == 1
     assert broken(path) == []
+
+
+def test_the_export_holds_of_which_folder_a_change_is_and_what_was_taken_back(path: Path) -> None:
+    with tampered(path) as connection:
+        undo.mark(connection, "r3", "/other")
+    with reading(path) as connection:
+        runs = json.loads(b"".join(as_json(connection, "ses")))["runs"]
+    assert [(c["path"], c["workspace"], c["undone"]) for run in runs for c in run["changes"]] == [
+        ("a.txt", None, 0),
+        ("a.txt", None, 0),
+        ("a.txt", "/other", 1),
+    ]
+    assert "run" not in runs[0]["changes"][0]
+    _of_before(path)
+    with reading(path) as connection:
+        (change,) = json.loads(b"".join(as_json(connection, "ses")))["runs"][0]["changes"]
+    assert (change["handle"], "undone" in change) == ("h_r1", False)
 
 
 def _of_before(path: Path) -> None:

@@ -127,17 +127,16 @@ def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, An
     usage = _rows(connection, "SELECT turn, usage, cost FROM usage WHERE run = ? ORDER BY number", run)
     for used in usage:
         used["usage"] = msgspec.Raw(used["usage"].encode())
+    changes = _rows(connection, "SELECT * FROM preimage WHERE run = ? ORDER BY number", run)
+    for change in changes:  # all there is of it: an older store has fewer columns
+        del change["run"], change["number"]
     notices = _rows(connection, "SELECT body FROM notice WHERE run = ? ORDER BY number", run)
     return {
         **found[0],
         "calls": calls,
         "usage": usage,
         "approvals": _rows(connection, "SELECT turn, position, tool, digest, granted FROM approval WHERE run = ?", run),
-        "changes": _rows(
-            connection,
-            "SELECT handle, turn, position, path, sha256, mode, ended, after FROM preimage WHERE run = ? ORDER BY number",
-            run,
-        ),
+        "changes": changes,
         "notices": [msgspec.Raw(row["body"].encode()) for row in notices],
     }
 
