@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from run_world import Gate, World, calls, check_conversation, check_notices, check_request, done, end_of, results, text
 
+from sluice.errors import StoreError
 from sluice.policy.rules import Policy, Rule
 from sluice.run.agent import Agent
 from sluice.run.conversation import Talk
@@ -532,6 +533,30 @@ def test_words_given_while_it_is_asked_about_reach_the_model_behind_the_prompt(t
     notices = one_run(path, world, react=react)
     assert [m["content"] for m in world.transport.bodies[0]["messages"][-2:]] == ["go on", "and mind this"]
     assert any(isinstance(x, n.Steered) for x in notices)
+    assert broken(path) == []
+
+
+def test_a_run_that_cannot_begin_leaves_it_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    killed_while_asked(path)
+
+    async def body() -> None:
+        world = _asking(text("fine"), person=Person(True))
+        async with Process(path, world, "b") as process:
+            started = process.store.started
+
+            async def full(*_: Any) -> None:
+                raise StoreError("full", "the disk is full")
+
+            process.store.started = full
+            told = [notice async for notice in process.agent.run("go on")]
+            assert (end_of(told).outcome, end_of(told).saved) == ("failed", False)
+            assert [call.name for call in process.agent.waiting] == ["change"]
+            process.store.started = started
+            assert end_of(await process.run("go on")).outcome == "completed"
+        assert world.tools.ran == ["change"]
+
+    asyncio.run(body())
     assert broken(path) == []
 
 

@@ -13,7 +13,7 @@ from turn_world import BEFORE, RUN, World, benign, blocked, broke, call, fine
 from sluice.limits import Limits
 from sluice.turn import facts as f
 from sluice.values.messages import Reply
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 calls = st.builds(
     call,
@@ -186,7 +186,7 @@ def test_a_naive_machine_takes_up_what_was_left_open_as_well(
 ) -> None:
     turns, per_turn, total = bounds
     limits = Limits(max_turns=turns, max_tool_calls_per_turn=per_turn, max_total_tool_calls=total)
-    open_calls = Waiting(
+    open_calls = WaitingCalls(
         run=BEFORE,
         turn=1,
         first=first,

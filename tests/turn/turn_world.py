@@ -13,7 +13,7 @@ from sluice.turn.machine import Machine
 from sluice.values.calls import CallKey, call_digest
 from sluice.values.messages import Reply, ToolCall
 from sluice.values.results import ToolResult, failed
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 RUN = "run_1"
 BEFORE = "run_0"  # the run that left calls open
@@ -43,10 +43,10 @@ def blocked(tool: str = "edit", **more: object) -> ToolResult:
 
 def waiting(
     *calls: ToolCall, results: tuple[ToolResult | None, ...] = (), first: int = 0, stop: str = "tool_use"
-) -> Waiting:
+) -> WaitingCalls:
     """Calls that the seventh turn of an earlier run left open; of the last ones of them `results` are known."""
     known = (None,) * (len(calls) - len(results)) + results
-    return Waiting(run=BEFORE, turn=7, first=first, calls=calls, results=known, stop_reason=stop)
+    return WaitingCalls(run=BEFORE, turn=7, first=first, calls=calls, results=known, stop_reason=stop)
 
 
 class World:
@@ -279,7 +279,7 @@ def started(limits: Limits | None = None, **more) -> World:
     return world
 
 
-def taken_up(left: Waiting, limits: Limits | None = None, *, can_ask: bool = True, prompt: bool = True) -> World:
+def taken_up(left: WaitingCalls, limits: Limits | None = None, *, can_ask: bool = True, prompt: bool = True) -> World:
     """A run that begins with calls that a run before left open."""
     world = World(limits)
     world.feed(f.Reopened(at=0, waiting=left, can_ask=can_ask, prompt=prompt))

@@ -21,7 +21,7 @@ from sluice.values.messages import (
     UserMessage,
 )
 from sluice.values.ports import Store
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 from sluice.wire import parse_arguments
 from sluice.wire.surrogates import storable
 
@@ -48,7 +48,7 @@ class Talk:
         """Another model is asked from here on."""
         self._provider, self._system = provider, system
 
-    async def begin(self, run: str, prompt: UserMessage | None) -> Waiting | None:
+    async def begin(self, run: str, prompt: UserMessage | None) -> WaitingCalls | None:
         """Stores that a run begins, and the prompt that it answers; but where calls wait to be taken up only that it begins,
         and returns them: the prompt is then to be added once they are settled."""
         prompt = None if prompt is None else encodable(prompt)

@@ -25,7 +25,7 @@ from sluice.values.calls import AllowedCall, CallKey, Decision, Grant, ToolSpec,
 from sluice.values.healed import HealedArguments, HealedCall, StartedCall, allow_healed, healed_digest
 from sluice.values.messages import Reply, ToolCall, ToolMessage
 from sluice.values.results import ToolResult, failed
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 from sluice.wire.json_scan import healed_arguments
 
 
@@ -53,7 +53,7 @@ class ToolCalls:
         for position, call in enumerate(calls):
             self._calls[CallKey(self._scope.run, turn, position)] = call
 
-    async def taken_up(self, waiting: Waiting) -> None:
+    async def taken_up(self, waiting: WaitingCalls) -> None:
         """These are calls that a run before left open: they keep their keys, and are told of as calls of turn 0."""
         scope, specs = self._scope, self._scope.parts.executor.specs()
         for position, call in enumerate(waiting.calls, waiting.first):

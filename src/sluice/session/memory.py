@@ -9,7 +9,7 @@ from sluice.values.messages import AssistantMessage, Conversation, Message, Tool
 from sluice.values.notices import Notice
 from sluice.values.ports import ChunkKind
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 
 class MemoryStore:
@@ -100,7 +100,7 @@ class MemoryStore:
         """See `Store.history`."""
         return tuple(self._messages)
 
-    async def waiting(self) -> Waiting | None:
+    async def waiting(self) -> WaitingCalls | None:
         """See `Store.waiting`. Nothing of a killed process is here."""
         return None
 

@@ -23,7 +23,7 @@ from sluice.session import rows
 from sluice.values.calls import CallKey, call_digest
 from sluice.values.messages import AssistantMessage, ToolCall
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 DIED = "The process ended while this call ran: it may have done all, some or nothing of its work."
 _KEY = "run = ? AND turn = ? AND position = ?"
@@ -65,7 +65,7 @@ def _message(connection: sqlite3.Connection, session: str, reply: LastReply) -> 
     return stored.message
 
 
-def left_waiting(connection: sqlite3.Connection, session: str) -> Waiting | None:
+def left_waiting(connection: sqlite3.Connection, session: str) -> WaitingCalls | None:
     """The calls at the end of a session that wait for a person, whether its last run goes on or not."""
     reply = last_reply(connection, session)
     if reply is None or reply.run is None or reply.turn is None or reply.state != "whole":
@@ -77,7 +77,7 @@ def left_waiting(connection: sqlite3.Connection, session: str) -> Waiting | None
     if not left or not _waits(connection, CallKey(reply.run, reply.turn, reply.answered), left[0]):
         return None
     keys = [CallKey(reply.run, reply.turn, reply.answered + at) for at in range(len(left))]
-    return Waiting(
+    return WaitingCalls(
         run=reply.run,
         turn=reply.turn,
         first=reply.answered,
@@ -87,7 +87,7 @@ def left_waiting(connection: sqlite3.Connection, session: str) -> Waiting | None
     )
 
 
-def waiting(connection: sqlite3.Connection, session: str) -> Waiting | None:
+def waiting(connection: sqlite3.Connection, session: str) -> WaitingCalls | None:
     """The calls that wait to be taken up: those of a session whose last run was interrupted."""
     return left_waiting(connection, session) if last_outcome(connection, session) == rows.INTERRUPTED else None
 
@@ -100,7 +100,7 @@ def last_outcome(connection: sqlite3.Connection, session: str) -> str | None:
     return None if found is None else found[0]
 
 
-def asked(connection: sqlite3.Connection, session: str) -> Waiting | None:
+def asked(connection: sqlite3.Connection, session: str) -> WaitingCalls | None:
     """The calls that a person has to decide about: of a session that waits, or of one that is at work."""
     at_work = last_outcome(connection, session) in (None, rows.INTERRUPTED)
     return left_waiting(connection, session) if at_work else None

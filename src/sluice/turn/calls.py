@@ -34,7 +34,7 @@ from sluice.values.calls import CallKey, Category, call_digest
 from sluice.values.healed import HealedArguments, HealedCall, healed_digest
 from sluice.values.messages import ToolCall
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 _S, _E = CallState, CallEvent
 
@@ -137,7 +137,7 @@ class Calls:
         self._released = 0
 
     @classmethod
-    def reopened(cls, waiting: Waiting, *, can_ask: bool, limit: End | None) -> Calls:
+    def reopened(cls, waiting: WaitingCalls, *, can_ask: bool, limit: End | None) -> Calls:
         """Calls that an earlier run left open. Those that never started run only by a person's yes, however they are judged;
         where nobody can be asked they are not judged at all. The others have their results already."""
         stop, first = waiting.stop_reason, waiting.first

@@ -18,7 +18,7 @@ from sluice.values.calls import CallKey, Category, Decision
 from sluice.values.healed import HealedArguments, HealedCall
 from sluice.values.messages import Reply
 from sluice.values.results import ToolResult
-from sluice.values.waiting import Waiting
+from sluice.values.waiting import WaitingCalls
 
 # -- facts
 
@@ -37,7 +37,7 @@ class Reopened(_Fact, frozen=True, kw_only=True, tag="reopened"):
     `can_ask`: a person can be asked about them. With `prompt` the run has one, to be kept once they are settled.
     """
 
-    waiting: Waiting
+    waiting: WaitingCalls
     can_ask: bool
     prompt: bool
 

@@ -8,7 +8,7 @@ from sluice.values.messages import ToolCall
 from sluice.values.results import ToolResult
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of the last reply of a session that have no result yet; the first of them waits for a person.
 
     `run` and `turn` asked for them, and `calls` are the reply's from position `first` (from 0) on. `results` holds for each
