@@ -109,6 +109,7 @@ class ArrivingReply:
             self._database.later(self._flush, self._flushed, begins=True)
 
     def _flush(self, connection: sqlite3.Connection) -> _Taken:
+        """Writes what waits, one row for each run of one kind, and the sizes of calls that have grown."""
         with self._guard:
             self._scheduled = False  # what comes from here on asks for a flush of its own
             waiting, run, first = list(self._waiting), self._run, self._next
