@@ -71,6 +71,25 @@ def _taken(database: Database) -> None:
     assert done.wait(20)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_nothing_is_acknowledged_in_a_file_that_was_taken_away(again: bool, tmp_path: Path) -> None:
+    path, aside = tmp_path / "s.db", tmp_path / "aside.db"
+
+    async def body() -> None:
+        async with store(path, id="a") as s:
+            await s.started("r", UserMessage("x"))
+            path.rename(aside)
+            if again:
+                path.write_bytes(b"")  # another one has its name
+            with pytest.raises(StoreError, match="removed or replaced"):
+                await s.call_started(allowed("r"))
+            aside.rename(path)
+            await s.finished("r", "completed")
+
+    run(body())
+    assert broken(path) == []
+
+
 def test_a_flush_that_is_refused_by_itself_stops_no_write_and_is_told(tmp_path: Path) -> None:
     """What `write` promises of earlier work: it is committed, or failed by itself and was told to whoever asked for it."""
     path = tmp_path / "s.db"

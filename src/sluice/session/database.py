@@ -95,6 +95,7 @@ class Database:
         self._waiting_bytes = 0
         self._since = 0.0
         self._closing = False
+        self._file: os.stat_result | None = None
         self._unseen = 0  # bytes by which the log may have grown since its size was last asked for
         self._guard = threading.Lock()
         self._bell = _Bell()
@@ -238,6 +239,7 @@ class Database:
             unclean = alone and log.exists() and log.stat().st_size > 0
             with self._ours:
                 self._connection = open_writing(self.path, check=unclean, network=self._network)
+                self._file = os.stat(self.path)
                 if unclean:  # whoever died may have died of a failed sync
                     with contextlib.suppress(StoreError, sqlite3.Error):
                         self._empty_log(self._connection)
@@ -248,6 +250,14 @@ class Database:
                 self._connection.close()
             return store_error(error, self.path)
         return None
+
+    def _in_place(self) -> None:
+        """Raises `StoreError` if the file was removed or replaced: what is written to it then is kept nowhere."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self.path)
+            if self._network is not None or self._file is None or os.path.samestat(found, self._file):
+                return
+        raise StoreError("io", f"the session store {str(self.path)!r} was removed or replaced while it was in use")
 
     def _next_batch(self) -> list[_Item]:
         while True:
@@ -273,8 +283,11 @@ class Database:
         try:
             with self._ours:
                 try:
+                    full = self._network is not None or any(item.full for item in batch)
+                    if full:
+                        self._in_place()
                     connection = self._usable()
-                    self._sync(connection, self._network is not None or any(item.full for item in batch))
+                    self._sync(connection, full)
                     self._transact(connection, batch)
                 except Exception as error:
                     self._roll_back(error)
@@ -340,7 +353,9 @@ class Database:
             return
         (busy, *_counts) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise StoreError("io", f"the session store {str(self.path)!r} failed, and a program that reads it is in the way")
+            raise StoreError(
+                "io", f"the session store {str(self.path)!r} failed, and a program that reads it is in the way"
+            )
 
     def _roll_back(self, error: Exception) -> None:
         if isinstance(error, sqlite3.Error):
