@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from session_world import PROJECT, broken, rows_of, run, store, tampered
 
 from sluice.errors import StoreError
 from sluice.session import undo
-from sluice.session.disk import reading
+from sluice.session.disk import migrate, reading
 from sluice.session.export import as_json
 from sluice.session.repair import repair
 from sluice.session.store import SqliteStore
@@ -208,3 +210,45 @@ def test_a_pre_image_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "blobs" / name)  # is waited for by nobody
     with pytest.raises(StoreError):
         undo.preimage(tmp_path, name)
+
+
+CONTENTS = st.one_of(st.none(), st.sampled_from("ABC"))
+OPERATIONS = st.lists(
+    st.one_of(st.just("undo"), st.dictionaries(st.sampled_from(["a", "b"]), CONTENTS, min_size=1)), max_size=12
+)
+
+
+@given(OPERATIONS)
+@settings(max_examples=150, deadline=None)
+def test_undoing_is_the_way_back_whatever_runs_came_between(operations: list[Any]) -> None:
+    """Where nobody else writes, each undo gives exactly the files of before the last run that was not undone."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    connection.execute("INSERT INTO session (id, project, created_at) VALUES ('s', '/p', 0)")
+    files: dict[str, str | None] = {"a": None, "b": "A"}
+    before: list[dict[str, str | None]] = []
+    for number, operation in enumerate(operations, 1):
+        if operation == "undo":
+            found = undo.changing_run(connection, "s", "/p")
+            assert (found is None) == (not before)
+            if found is not None:
+                steps = undo.plan(connection, found.id, "/p", files.get)
+                assert not any(step.refusal for step in steps)
+                files |= {step.path: step.before for step in steps}
+                assert files == before.pop()
+                undo.mark(connection, found.id, "/p")
+            continue
+        connection.execute(
+            "INSERT INTO run (id, session, number, started_at, began_ns) VALUES (?, 's', ?, 0, 0)",
+            (str(number), number),
+        )
+        if any(files[name] != content for name, content in operation.items()):
+            before.append(dict(files))
+        for at, (name, content) in enumerate(operation.items()):
+            connection.execute(
+                "INSERT INTO preimage (handle, run, turn, position, number, path, sha256, ended, after) "
+                "VALUES (?, ?, 1, 0, ?, ?, ?, 1, ?)",
+                (f"{number}{name}", str(number), at, name, files[name], content),
+            )
+            files[name] = content
+    connection.close()

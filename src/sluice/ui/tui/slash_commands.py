@@ -24,7 +24,7 @@ COMMANDS = (
     SlashCommand("resume", "[SESSION]", "go on with the last session, or with this one"),
     SlashCommand("new", "", "begin a new session"),
     SlashCommand("fork", "[MESSAGE]", "go on with a copy of this session, up to a message number"),
-    SlashCommand("undo", "", "take back the file changes of the last run"),
+    SlashCommand("undo", "", "take back the file changes of the last run; again, of the one before"),
     SlashCommand("export", "[FILE]", "write the session to a new file: Markdown, or JSON if it ends in .json"),
     SlashCommand("cost", "", "tokens and money, by turn, run and session"),
     SlashCommand("compact", "", "shrink what the model is sent of this session"),
