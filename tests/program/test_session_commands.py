@@ -51,8 +51,8 @@ def test_a_killed_run_goes_on_with_all_that_was_shown(tmp_path: Path) -> None:
                 break
         process.send_signal(signal.SIGKILL)
         finish(process)
-    broken = sluice("sessions", "check", "--session-store", "s.db", cwd=tmp_path)
-    assert (broken.code, "D4" in broken.out) == (1, True)
+    checked = sluice("sessions", "check", "--session-store", "s.db", cwd=tmp_path)
+    assert (checked.code, "its last run was interrupted" in checked.out) == (0, True)
     again = sluice(
         "-e",
         "go on",
@@ -66,6 +66,26 @@ def test_a_killed_run_goes_on_with_all_that_was_shown(tmp_path: Path) -> None:
     )
     assert json.loads(again.out)["outcome"] == "completed"
     assert sluice("sessions", "check", "--session-store", "s.db", cwd=tmp_path).code == 0
+
+
+def test_undo_goes_back_run_by_run_and_says_what_it_left(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for how, name in (("--continue", "a.txt"), ("--continue", "b.txt")):
+        call = {"function": {"name": "write_file_safe", "arguments": {"path": name, "content": "x"}}}
+        said = [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "content": "done"}]
+        (tmp_path / "fixture.json").write_text(json.dumps(said))
+        model = ["--mode", "mock", "--mock-fixture", str(tmp_path / "fixture.json"), "--allow-mutating-tools"]
+        assert sluice("-e", "write it", how, *model, cwd=work).code == 0
+    (work / "b.txt").write_text("by hand")
+    for code, words in (
+        (1, ["left b.txt: it was changed since the run", "nothing was given back; --run 1 takes back the run before"]),
+        (0, ["removed a.txt"]),
+    ):
+        done = sluice("sessions", "undo", *([] if code else ["--run", "1"]), cwd=work)
+        assert (done.code, done.out.splitlines()[1:], done.err) == (code, words, ""), done
+    shown = sluice("sessions", "undo", "--run", "9", cwd=work)
+    assert (shown.code, len(shown.lines), "run 9 of session" in shown.err) == (1, 1, True), shown
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs whose session is kept: continued, resumed with another dialect, recovered, undone."""
+"""Runs whose session is kept: continued, resumed with another dialect, recovered."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from run_world import end_of
 from sluice.errors import ConfigurationError, StoreError
 from sluice.run import sessions
 from sluice.run.config import Settings, Wish
+from sluice.run.session_check import checked
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.disk import reading
 from sluice.testing.store_kit import allowed, asks
@@ -53,7 +54,7 @@ def _session(notices: list[n.Notice]) -> str:
 
 
 def _sound(settings: Settings) -> None:
-    found = sessions.checked(settings, False)
+    found = checked(settings, False, state=state_folder(), environ={})
     assert found.broken == ()
     assert found.sessions > 0
 
@@ -189,82 +190,6 @@ def test_files_seen_in_a_session_may_be_changed_when_it_goes_on(tmp_path: Path) 
     _sound(settings)
 
 
-def test_undo_gives_back_what_a_run_changed_and_names_what_it_does_not_touch(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "a.txt").write_text("old\n")
-    (work / "b.txt").write_text("old b\n")
-    (work / "a.txt").chmod(0o640)
-    settings = _settings(
-        tmp_path,
-        _call("read_file_safe", path="a.txt"),
-        _call("read_file_safe", path="b.txt"),
-        _call("write_file_safe", path="a.txt", content="new\n", mode="replace"),
-        _call("write_file_safe", path="a.txt", content="newer\n", mode="replace"),
-        _call("write_file_safe", path="b.txt", content="new b\n", mode="replace"),
-        _call("write_file_safe", path="sub/c.txt", content="made\n"),
-        {"content": "done"},
-        allow_mutating_tools=True,
-    )
-    _run(settings, "change them")
-    (work / "b.txt").write_text("by hand\n")
-    would, _left = sessions.undone(settings, "", state_folder(), dry=True)
-    assert (work / "a.txt").read_text() == "newer\n"
-    restored, left = sessions.undone(settings, "", state_folder())
-    assert {s.path for s in restored} == {s.path for s in would} == {"a.txt", "sub/c.txt"}
-    assert [(s.path, s.refusal) for s in left] == [("b.txt", "it was changed since the run")]
-    assert (work / "a.txt").read_text() == "old\n"
-    assert not (work / "sub" / "c.txt").exists()
-    assert (work / "b.txt").read_text() == "by hand\n"
-    assert sessions.undone(settings, "", state_folder())[0] == []
-    _sound(settings)
-
-
-def test_undo_gives_a_removed_file_its_permissions_back_but_no_others_rights(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "run.sh").write_text("echo\n")
-    (work / "run.sh").chmod(0o4750)
-    settings = _settings(
-        tmp_path,
-        _call("read_file_safe", path="run.sh"),
-        _call("apply_patch", patch="*** Begin Patch\n*** Delete File: run.sh\n*** End Patch\n"),
-        {"content": "done"},
-        allow_mutating_tools=True,
-    )
-    _run(settings, "remove it")
-    assert not (work / "run.sh").exists()
-    restored, _left = sessions.undone(settings, "", state_folder())
-    assert [s.path for s in restored] == ["run.sh"]
-    assert (work / "run.sh").stat().st_mode & 0o7777 == 0o750
-
-
-def test_a_run_whose_change_failed_does_not_hide_the_one_before_from_undo(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "a.txt").write_text("old\n")
-    (work / "b.txt").write_text("b\n")
-    (work / "b.txt").chmod(0o444)
-    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-new\n+newer\n*** Delete File: b.txt\n*** End Patch\n"
-    settings = _settings(
-        tmp_path,
-        _call("read_file_safe", path="a.txt"),
-        _call("write_file_safe", path="a.txt", content="new\n", mode="replace"),
-        {"content": "done"},
-        allow_mutating_tools=True,
-    )
-    _run(settings, "change it")
-    reads = [_call("read_file_safe", path="a.txt"), _call("read_file_safe", path="b.txt")]
-    fails = _settings(
-        tmp_path, *reads, _call("apply_patch", patch=patch), {"content": "could not"}, allow_mutating_tools=True
-    )
-    notices = _run(_wish(fails, "continue"), "and more")[0]
-    assert [x.result.status for x in notices if isinstance(x, n.CallFinished)] == ["ok", "ok", "failed"]
-    restored, _left = sessions.undone(settings, "", state_folder())
-    assert [s.path for s in restored] == ["a.txt"]
-    assert (work / "a.txt").read_text() == "old\n"
-
-
 def test_sessions_of_every_project_are_found(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
@@ -273,12 +198,30 @@ def test_sessions_of_every_project_are_found(tmp_path: Path) -> None:
         made.append(_session(_run(settings, f"prompt {name}")[0]))
     assert [s.id for s in sessions.listed(settings, False)] == made[1:]
     assert {s.id for s in sessions.listed(settings, True)} == set(made)
-    assert sessions.checked(settings, True).stores == 2
-    with pytest.raises(StoreError, match="no session is named"):
+    assert checked(settings, True, state=state_folder(), environ={}).stores == 2
+    with pytest.raises(StoreError, match="belongs to the project"):
         sessions.removed(settings, [made[0]])
     assert sessions.removed(settings, [made[0]], everywhere=True) == [made[0]]
     assert sessions.removed(settings, [], everywhere=True, older_than=0) == [made[1]]
     assert sessions.listed(settings, True) == []
+
+
+def test_with_all_the_session_used_last_is_that_of_any_project(tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        settings = _settings(tmp_path / name, {"content": name})
+        made.append(_session(_run(settings, name)[0]))
+    nobody = _settings(tmp_path, {"content": ""})
+    assert sessions.named(nobody, True, "") == sessions.named(settings, True, "") == made[1]
+    with pytest.raises(StoreError, match=f"no sessions of {nobody.workspace}"):
+        sessions.named(nobody, False, "")
+    path = sessions.store_path(settings)
+    assert path is not None
+    path.write_bytes(b"\0no database " * 1000)
+    assert sessions.named(nobody, True, "") == sessions.named(nobody, True, made[0][:12]) == made[0]
+    with pytest.raises(StoreError, match="damaged"):
+        sessions.named(nobody, True, made[1])
 
 
 def test_a_journal_whose_session_cannot_keep_it_lets_nothing_change(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""Lists, forks, exports, removal, retention, undo plans."""
+"""Lists, forks, exports, removal, retention."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from sluice.session import catalog
 from sluice.session.disk import reading
 from sluice.session.export import as_json, as_markdown
 from sluice.session.opening import Wish
-from sluice.session.undo import last_changing_run, plan, preimage
 from sluice.session.usage import replies
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
 from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage, UserMessage
@@ -289,73 +286,6 @@ def test_the_session_that_is_wished_for_is_never_too_old(wish: Wish, tmp_path: P
     run(body())
     assert "old_one" in _ids(path)
     assert "older" not in _ids(path)
-
-
-# -- undo
-
-
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def test_what_can_be_taken_back_and_what_cannot(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    seen: dict[str, str] = {}
-
-    async def body() -> None:
-        async with store(path) as s:
-            s.seen = lambda: seen
-            await s.started("r", UserMessage("x"))
-            await s.append("r", asks("a", "b"))
-            await s.call_started(allowed("r", position=0))
-            for name in ("new", "edited", "twice", "removed", "since", "same", "gone", "odd"):
-                before = None if name == "new" else _digest(f"{name} before")
-                s.keep_preimage(f"h_{name}", name, before, 0o644)
-                seen[name] = _digest(f"{name} after")
-            del seen["removed"]
-            await s.call_ended(allowed("r", position=0), well())
-            await s.append("r", ToolMessage("a", "look", ""))
-            await s.call_started(allowed("r", position=1))
-            s.keep_preimage("h_2", "twice", _digest("twice after"), 0o600)
-            s.keep_preimage("h_3", "broken", _digest("broken before"), 0o600)
-            seen["twice"] = _digest("twice again")
-
-    run(body())
-    now = {"new": "new after", "edited": "edited after", "since": "by hand", "same": "same before", "broken": "half"}
-
-    def digest(name: str) -> str | None:
-        if name == "odd":
-            raise ValueError("no file")
-        return _digest(now[name]) if name in now else None
-
-    with reading(path) as connection:
-        assert last_changing_run(connection, rows_of(path, "SELECT id FROM session")[0][0]) == "r"
-        steps = {step.path: step for step in plan(connection, "r", digest)}
-    assert steps["new"].before is None
-    assert {name for name, step in steps.items() if not step.refusal} == {"new", "edited", "removed"}
-    assert "changed since" in steps["since"].refusal
-    assert "removed since" in steps["gone"].refusal
-    assert "already" in steps["same"].refusal
-    assert "not known" in steps["broken"].refusal
-    assert "not known" in steps["twice"].refusal
-    assert "cannot be read" in steps["odd"].refusal
-    assert steps["twice"].before == _digest("twice before"), "what it held before the run, not before the last call"
-
-
-def test_a_pre_image_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "blobs").mkdir()
-    name = _digest("good")
-    (tmp_path / "blobs" / name).write_text("good")
-    assert preimage(tmp_path, name) == b"good"
-    (tmp_path / "blobs" / name).write_text("bad")
-    for wanted in (name, "0" * 64, "../x"):
-        with pytest.raises(StoreError):
-            preimage(tmp_path, wanted)
-    assert stat.S_ISREG((tmp_path / "blobs" / name).stat().st_mode)
-    (tmp_path / "blobs" / name).unlink()
-    os.mkfifo(tmp_path / "blobs" / name)  # is waited for by nobody
-    with pytest.raises(StoreError):
-        preimage(tmp_path, name)
 
 
 def test_what_each_reply_used_is_read_by_run_and_turn(tmp_path: Path) -> None:

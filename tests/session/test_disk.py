@@ -56,6 +56,7 @@ def _change(path: Path, sql: str) -> None:
     [
         (lambda p: p.write_bytes(b"this is no database" * 300), "foreign", "a text, and was left as it is"),
         (lambda p: p.write_bytes(b"this is no database" * 3 + p.read_bytes()[57:]), "damaged", "sessions repair"),
+        (lambda p: p.write_bytes(b"\x01" * 4096 + p.read_bytes()[4096:]), "damaged", "sessions repair"),
         (lambda p: p.write_bytes(p.read_bytes()[:100]), "damaged", "left as it is"),
         (lambda p: _change(p, f"PRAGMA user_version = {VERSION + 1}"), "newer", "update Sluice"),
         (lambda p: _change(p, "PRAGMA application_id = 7"), "foreign", "another program"),

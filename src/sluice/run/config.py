@@ -72,7 +72,8 @@ def load(
             found[name] = (str(_path(cwd, found[name][0])), found[name][1])
     store = found.get("session_store", (None, ""))
     if store[0] is not None and store[0] != ":memory:":
-        found["session_store"] = (str(_path(cwd, store[0])), store[1])
+        folder = os.sep if store[0].endswith(os.sep) else ""  # which may not be there yet
+        found["session_store"] = (f"{_path(cwd, store[0])}{folder}", store[1])
     settings = _settings(found, None if file is None else str(file.path.absolute()))
     _check(settings, warnings)
     origins = {key: found[key][1] if key in found else "default" for key in keys()}

@@ -6,11 +6,9 @@ without.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import itertools
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,15 +16,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sluice.errors import ConfigurationError, PathError, StoreError
+from sluice.errors import ConfigurationError, StoreError
 from sluice.run.config import Settings
+from sluice.run.elsewhere import elsewhere_words, moved_words
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
+from sluice.run.shielding import in_thread
 from sluice.run.spending import Spending, Spent
-from sluice.session.blobs import BlobJournal, prune
-from sluice.session.undo import Step
-from sluice.tools.changing import Change
-from sluice.tools.workspace import Workspace
+from sluice.run.store_places import IN_MEMORY as IN_MEMORY
+from sluice.run.store_places import STORE as STORE
+from sluice.run.store_places import data_folder as data_folder
+from sluice.run.store_places import store_files as store_files
+from sluice.run.store_places import store_path as store_path
+from sluice.run.store_places import stores as stores
+from sluice.session.blobs import prune
 from sluice.values.ports import Journal
 from sluice.wire.surrogates import storable
 
@@ -35,37 +38,6 @@ if TYPE_CHECKING:
     from sluice.session.opening import Opening
     from sluice.session.repair import Repaired
     from sluice.session.store import SqliteStore
-
-IN_MEMORY = ":memory:"
-STORE = "sessions.db"
-
-
-def data_folder() -> Path:
-    """Where Sluice keeps what belongs to the user: the platform's data folder, below `sluice`."""
-    import platformdirs  # wanted here only
-
-    return platformdirs.user_data_path("sluice", appauthor=False)
-
-
-def store_path(settings: Settings) -> Path | None:
-    """The store of this workspace (absolute); `None` where nothing is to be kept.
-
-    It is the file itself: a link to it is followed, because its log and its locks stand beside it under its own name.
-    """
-    if settings.session_store == IN_MEMORY:
-        return None
-    if settings.session_store is not None:
-        path = settings.session_store
-        return Path(os.path.realpath(os.path.join(path, STORE) if os.path.isdir(path) else path))
-    name = re.sub(r"[^\w.-]+", "-", os.path.basename(settings.workspace))[:40] or "root"
-    digest = hashlib.sha256(os.fsencode(settings.workspace)).hexdigest()[:12]
-    return Path(os.path.realpath(data_folder() / "projects" / f"{name}-{digest}" / STORE))
-
-
-def store_files(path: Path) -> list[str]:
-    """The files of the store at `path`, there or not: itself, its logs and locks, and what a repair kept aside."""
-    aside = glob.glob(f"{glob.escape(str(path))}.damaged-*")
-    return [f"{path}{ending}" for ending in ("", "-wal", "-shm", "-journal", ".turn", ".users", ".locks")] + aside
 
 
 async def open_store(settings: Settings) -> Opening | None:
@@ -81,7 +53,7 @@ async def open_store(settings: Settings) -> Opening | None:
     from sluice.session.opening import open_session  # loads SQLite
 
     try:
-        return await open_session(
+        opening = await open_session(
             path,
             settings.workspace,
             msgspec.structs.replace(settings.session, id=storable(settings.session.id)),
@@ -91,7 +63,14 @@ async def open_store(settings: Settings) -> Opening | None:
             keep_days=settings.session_days,
         )
     except StoreError as error:
-        raise ConfigurationError(str(error)) from None
+        words = ""
+        if error.kind == "refused" and settings.session.id:
+            words = await in_thread(lambda: elsewhere_words(settings, settings.session.id))
+        raise ConfigurationError(words or str(error)) from None
+    if settings.session.how != "continue" or opening.found:
+        return opening
+    moved = await in_thread(lambda: moved_words(settings, same_name=True))
+    return msgspec.structs.replace(opening, news=(*opening.news, moved)) if moved else opening
 
 
 class SessionJournal:
@@ -116,16 +95,6 @@ class SessionJournal:
 # -- what `sluice sessions` does. All of it raises `StoreError` or `ConfigurationError`.
 
 
-def stores(settings: Settings, everywhere: bool) -> list[Path]:
-    """The stores that are there: that of this workspace, or those of every project."""
-    path = store_path(settings)
-    if path is None:
-        return []
-    if everywhere and settings.session_store is None:
-        return sorted(Path(os.path.realpath(path)) for path in (data_folder() / "projects").glob(f"*/{STORE}"))
-    return [path] if path.is_file() else []
-
-
 def listed(settings: Settings, everywhere: bool, most: int | None = None) -> list[Listed]:
     """The sessions, the one used last first within each store, and at most `most` of each."""
     from sluice.session import catalog
@@ -136,6 +105,21 @@ def listed(settings: Settings, everywhere: bool, most: int | None = None) -> lis
         with reading(path) as connection:
             found += catalog.listed(connection, path, None if everywhere else settings.workspace, most)
     return found
+
+
+def none_words(settings: Settings, everywhere: bool) -> str:
+    """That there is no session, where one would be, and which folders may have been moved here. Raises `StoreError`."""
+    path = store_path(settings)
+    if path is None:
+        return "no sessions: nothing is kept with --session-store :memory:"
+    if everywhere:
+        where = path if settings.session_store is not None else data_folder() / "projects"
+        return f"no sessions in {where}"
+    if not os.path.isdir(settings.workspace):
+        raise StoreError("refused", f"there is no folder {settings.workspace!r}, and no session of it")
+    words = f"no sessions of {settings.workspace}; they would be in {path}"
+    moved = moved_words(settings, same_name=False)
+    return f"{words}; {moved}" if moved else words
 
 
 def spent_in(settings: Settings, session: str) -> list[Spent]:
@@ -160,22 +144,43 @@ def spent_lines(settings: Settings, wanted: str, everywhere: bool) -> list[str]:
         return list(Spending(Spent(*reply) for reply in replies(connection, session)).lines())
 
 
+def named(settings: Settings, everywhere: bool, wanted: str) -> str:
+    """The id of the session that `wanted` names or begins; of the one used last where it is empty."""
+    return _found(settings, everywhere, wanted)[1]
+
+
 def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str]:
-    """Store and id of the session that `wanted` names, in one store or another; empty is the one used last."""
+    """Store and id of the session that `wanted` names, in one store or another; empty is the one used last.
+
+    With `everywhere` a store that cannot be read is passed over if the session is in another one.
+    """
     from sluice.session import catalog
     from sluice.session.disk import reading
 
     wanted = storable(wanted)  # bytes of an argument that are no text in this locale name nothing
     found: dict[str, Path] = {}
+    last: list[tuple[float, str, Path]] = []
+    failed: list[StoreError] = []
     for path in stores(settings, everywhere):
-        with reading(path) as connection:
-            if wanted:
-                ids = catalog.matching(connection, wanted, None if everywhere else settings.workspace)
-                found = {**dict.fromkeys(ids, path), **found}
-            elif (last := catalog.latest(connection, settings.workspace)) is not None:
-                return path, last
-    if not wanted or not stores(settings, everywhere):
-        raise StoreError("refused", "this project has no session yet")
+        try:
+            with reading(path) as connection:
+                if wanted:
+                    ids = catalog.matching(connection, wanted, None if everywhere else settings.workspace)
+                    found = {**dict.fromkeys(ids, path), **found}
+                elif everywhere:
+                    last += [(one.last_run_at, one.id, path) for one in catalog.listed(connection, path, None, 1)]
+                elif (id := catalog.latest(connection, settings.workspace)) is not None:
+                    return path, id
+        except StoreError as error:
+            failed.append(error)
+    if last:
+        return max(last)[2], max(last)[1]
+    if failed and not found:
+        raise failed[0]
+    if not wanted:
+        raise StoreError("refused", none_words(settings, everywhere))
+    if not found and not everywhere and (words := elsewhere_words(settings, wanted)):
+        raise StoreError("refused", words)
     id = catalog.chosen(list(found), wanted)
     return found[id], id
 
@@ -255,73 +260,8 @@ def pruned(settings: Settings, state: Path) -> tuple[int, int]:
         raise StoreError("io", f"old pre-images cannot be removed: {error.strerror or error}") from None
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What `sluice sessions check` found: how much was checked, and each broken promise as one line."""
-
-    stores: int
-    sessions: int
-    runs: int
-    broken: tuple[str, ...]
-
-
-def checked(settings: Settings, everywhere: bool) -> Checked:
-    """Checks every promise of every store."""
-    from sluice.session.check import check
-    from sluice.session.disk import reading
-
-    sessions = runs = 0
-    broken: list[str] = []
-    paths = stores(settings, everywhere)
-    for path in paths:
-        try:
-            with reading(path) as connection:
-                report = check(connection, path, secrets=[settings.api_key] if settings.api_key else [])
-        except StoreError as error:
-            broken.append(f"F2 {error}")
-            continue
-        sessions, runs = sessions + report.sessions, runs + report.runs
-        broken += [f"{one.promise} {one.where}: {one.words}" for one in report.broken]
-    return Checked(stores=len(paths), sessions=sessions, runs=runs, broken=tuple(broken))
-
-
 def repaired(settings: Settings) -> list[tuple[Path, Repaired]]:
     """Saves what can be read of this project's store into a new file, if it is damaged; the old one is kept aside."""
     from sluice.session.repair import repair
 
     return [(path, repair(path, settings.workspace)) for path in stores(settings, False)]
-
-
-def undone(settings: Settings, wanted: str, state: Path, *, dry: bool = False) -> tuple[list[Step], list[Step]]:
-    """Takes back what the session's last changing run did to files of the workspace: those restored, those not touched.
-
-    All of them are restored or none is. What is overwritten is itself kept in the journal of pre-images. With `dry`
-    nothing is changed. Raises `PathError` for a file that may not be written.
-    """
-    from sluice.session.disk import reading
-    from sluice.session.undo import last_changing_run, plan, preimage
-
-    path, session = _found(settings, False, wanted)
-    most = settings.limits.max_file_bytes
-    private = [str(state), str(data_folder()), *store_files(path)]
-    with Workspace(settings.workspace, private=private) as workspace:
-
-        def digest(name: str) -> str | None:
-            try:
-                found = workspace.read_to_change(name, most)
-            except PathError as error:
-                raise ValueError(str(error)) from None
-            return None if found is None else found.digest
-
-        with reading(path) as connection:
-            run = last_changing_run(connection, session)
-            steps = [] if run is None else plan(connection, run, digest)
-        todo = [step for step in steps if not step.refusal]
-        changes = [
-            Change(
-                path=s.path, data=None if s.before is None else preimage(state, s.before), expected=s.now, mode=s.mode
-            )
-            for s in todo
-        ]
-        if changes and not dry:
-            workspace.change_all(changes, max_bytes=most, journal=BlobJournal(str(state), settings.workspace))
-    return todo, [step for step in steps if step.refusal]

@@ -72,4 +72,5 @@ def is_text(path: Path) -> bool:
     except OSError:
         return False
     text = begin.decode("utf-8", "replace")
-    return bool(text) and "\0" not in text and text.count("\ufffd") <= 1  # a letter that was cut
+    odd = any(sign < " " and not sign.isspace() for sign in text)
+    return bool(text) and not odd and text.count("\ufffd") <= 1  # a letter that was cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sluice.ui.options import GroupedCommand
+from sluice.ui.options import Days, GroupedCommand
 
 
 @click.group("audit", short_help="Show and verify what was decided and run.")
@@ -64,9 +64,7 @@ def verify() -> int:
 
 
 @audit.command("prune", cls=GroupedCommand)
-@click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", required=True, help="Older than so many days."
-)
+@click.option("--older-than", type=Days(), metavar="DAYS", required=True, help="Older than so many days.")
 def prune(older_than: float) -> int:
     """Remove old files of the log. A file is closed at 64 MiB; the one that is written stays.
 

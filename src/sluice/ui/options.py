@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Days(click.FloatRange):
+    """A number of days, from 0 on; the text `nan` is none, though it is a number to Python."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=1e6)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of days; ends with a usage error for anything else."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is no number of days", param, ctx)
+        return found
+
 
 ENVIRONMENT = [
     ("SLUICE_<KEY>", "any key of the config file, for example SLUICE_MODEL, SLUICE_API_KEY, SLUICE_MAX_TURNS"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sluice.ui.options import GroupedCommand, session_options
+from sluice.ui.options import Days, GroupedCommand, session_options
 
 if TYPE_CHECKING:
     from sluice.run.config import Settings
@@ -58,10 +59,11 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
     """List the sessions of this project, the one used last first."""
     import time
 
-    from sluice.run.sessions import listed
+    from sluice.run.sessions import listed, none_words
     from sluice.ui.visible import one_line
 
-    found = listed(_settings(invocation, flags, pairs), everywhere)
+    settings = _settings(invocation, flags, pairs)
+    found = listed(settings, everywhere)
     if output == "json":
         _json(found)
         return 0
@@ -74,8 +76,10 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
             state += f" [waiting for your approval: {', '.join(one.pending)}]"
         where = f"  {one.project}" if everywhere else ""
         click.echo(one_line(f"{one.id}  {when}  {one.messages:>4} messages  {one.title}{state}{where}", 400))
+    for store in dict.fromkeys(one.store for one in found if everywhere):
+        click.echo(one_line(f"(in {store}: {sum(one.store == store for one in found)})", 1000), err=True)
     if not found:
-        click.echo("no sessions", err=True)
+        click.echo(one_line(none_words(settings, everywhere), 1000), err=True)
     return 0
 
 
@@ -86,10 +90,11 @@ def list_sessions(invocation: Any, /, everywhere: bool, output: str, pairs: tupl
 @click.pass_obj
 def show(invocation: Any, /, id: str, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
     """Show the session ID (the one used last if left out) to read, and what it used of tokens and money."""
-    from sluice.run.sessions import exported, spent_lines
+    from sluice.run.sessions import exported, named, spent_lines
     from sluice.ui.visible import visible
 
     settings = _settings(invocation, flags, pairs)
+    id = named(settings, everywhere, id)  # once: another session may be begun while this one is read
     for piece in exported(settings, id, "md", everywhere):
         click.echo(visible(piece.decode("utf-8")), nl=False)
     click.echo("\n## Used\n")
@@ -116,7 +121,7 @@ def export(invocation: Any, /, id: str, form: str, everywhere: bool, pairs: tupl
 
 @sessions.command("rm", cls=GroupedCommand)
 @click.argument("ids", metavar="[ID]...", nargs=-1, callback=_named)
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those unused for so many days.")
+@click.option("--older-than", type=Days(), metavar="DAYS", help="Those unused for so many days.")
 @session_options
 @_all
 @click.pass_obj
@@ -150,19 +155,39 @@ def rm(
     return 0
 
 
+@sessions.command("adopt", cls=GroupedCommand)
+@click.argument("folder")
+@session_options
+@click.pass_obj
+def adopt(invocation: Any, /, folder: str, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Take the sessions of FOLDER along, which was moved or renamed and is this project now."""
+    from sluice.run.elsewhere import adopted
+    from sluice.ui.visible import one_line
+
+    settings = _settings(invocation, flags, pairs)
+    taken = adopted(settings, os.path.abspath(folder))
+    click.echo(one_line(f"taken along into {settings.workspace}: {len(taken)} sessions: {', '.join(taken)}", 1000))
+    return 0
+
+
 @sessions.command("check", cls=GroupedCommand)
 @session_options
 @_all
 @click.pass_obj
 def check(invocation: Any, /, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
     """Check every promise about stored sessions. Exit code 0 if all hold, 1 if not."""
-    from sluice.run.sessions import checked
+    from sluice.run.session_check import checked
+    from sluice.run.wiring import state_folder
     from sluice.ui.visible import one_line
 
-    found = checked(_settings(invocation, flags, pairs), everywhere)
+    found = checked(_settings(invocation, flags, pairs), everywhere, state=state_folder(), environ=os.environ)
     for line in found.broken:
         click.echo(one_line(line, 1000))
-    words = "all promises hold" if not found.broken else f"{len(found.broken)} broken promises"
+    for session in found.unended:
+        click.echo(f"{session}: its last run was interrupted; it gets its end when the session is opened (--resume)")
+    if not found.stores:
+        click.echo("there is no session store to check", err=True)
+    words = "all promises hold" if not found.broken else f"promises broken: {len(found.broken)}"
     click.echo(f"checked {found.sessions} sessions and {found.runs} runs in {found.stores} stores: {words}")
     return 1 if found.broken else 0
 
@@ -196,24 +221,26 @@ def repair(invocation: Any, /, pairs: tuple[str, ...], **flags: Any) -> int:
 
 @sessions.command("undo", cls=GroupedCommand)
 @click.argument("id", required=False, callback=_named)
+@click.option("--run", "number", type=click.IntRange(min=1), metavar="N", help="Take back run N of the session.")
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be done; change nothing.")
 @session_options
 @click.pass_obj
-def undo(invocation: Any, /, id: str, dry: bool, pairs: tuple[str, ...], **flags: Any) -> int:
-    """Take back what the last run of session ID that changed files did to them.
+def undo(invocation: Any, /, id: str, number: int | None, dry: bool, pairs: tuple[str, ...], **flags: Any) -> int:
+    """Take back what the last run of session ID that changed files of this folder did to them.
 
-    Files that were changed since are named and not touched. What a command changed is not known and not taken back.
+    A second undo takes back the run before that one. Files that were changed since are named and not touched; what a
+    command changed is not known and not taken back. Exit code 0 if all is as it was before the run, 1 if a file was left.
     """
-    from sluice.run.sessions import undone
+    from sluice.run.undoing import undone
     from sluice.run.wiring import state_folder
     from sluice.ui.visible import one_line
 
-    restored, left = undone(_settings(invocation, flags, pairs), id, state_folder(), dry=dry)
-    for step in restored:
-        what = "remove" if step.before is None else "restore"
-        click.echo(one_line(f"would {what} {step.path}" if dry else f"{what}d {step.path}", 1000))
-    for step in left:
-        click.echo(one_line(f"left {step.path}: {step.refusal}", 1000))
-    if not restored and not left:
-        click.echo("nothing to undo")
-    return 0 if restored or not left else 1
+    done = undone(_settings(invocation, flags, pairs), id, state_folder(), dry=dry, number=number)
+    for line in done.lines(dry):
+        click.echo(one_line(line, 1000))
+    if done.unmarked:
+        words = (
+            f"this undo is not kept in the session, so the next one begins with run {done.run} again: {done.unmarked}"
+        )
+        click.echo(one_line(words, 1000), err=True)
+    return 1 if done.left else 0
