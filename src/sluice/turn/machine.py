@@ -42,7 +42,7 @@ from sluice.turn.notes import CONTINUE_NOTE, GO_ON_NOTE, LOOP_NOTE, REPEATED_NOT
 from sluice.turn.outcomes import End
 from sluice.turn.past import Past, is_answer
 from sluice.turn.repeats import repeated_text
-from sluice.turn.replies import end_of_reply
+from sluice.turn.replies import end_of_failure, end_of_reply
 from sluice.turn.states import RUN_TABLE, RunEvent, RunState
 from sluice.values.healed import HealedCall
 from sluice.values.messages import Reply
@@ -51,8 +51,6 @@ from sluice.values.results import ToolResult
 _R, _F = RunState, RunEvent
 
 _NO_END_IN_SIGHT = frozenset({_R.PREPARING, _R.SUMMARISING, _R.CALLING, _R.ACTING})
-_UNANSWERED = frozenset({outcomes.PROVIDER_ERROR, outcomes.INCOMPLETE})
-_BROKEN_OFF = frozenset({"incomplete", "broken", "idle_timeout", "total_timeout"})
 
 
 class Machine:
@@ -287,22 +285,9 @@ class Machine:
         self._budget.spend(fact.tokens, fact.cost)
         partial = fact.partial
         self._breaks += 1
-        end: End | None = None
-        if fact.kind == "aborted":
-            end = (outcomes.CANCELLED, fact.message)
-        elif overflow:
-            end = (outcomes.limit("max_context"), fact.message)
-        elif fact.kind in ("limit", "too_large"):
-            end = (outcomes.limit(fact.bound or "max_stream_bytes"), fact.message)
-        elif fact.kind not in _BROKEN_OFF or (partial is None and fact.kind != "incomplete"):
-            end = (outcomes.PROVIDER_ERROR, fact.message)
-        elif partial is None or self._breaks > 1:
-            end = (outcomes.INCOMPLETE, fact.message)
-        else:
+        end = end_of_failure(fact, again=self._breaks > 1, continued=self._continued > 0)
+        if end is None:
             self._notes = (GO_ON_NOTE,)
-        if self._continued and partial is None and end is not None and end[0] in _UNANSWERED:
-            cut = outcomes.limit("max_output_tokens")  # what stands is an answer that was cut
-            end = (cut, f"the answer was cut at its length limit, and going on with it failed: {fact.message}")
         self._continued = 0
         stop = "aborted" if fact.kind == "aborted" else answers.BROKEN
         return self._take_up(partial or Reply(), stop, end, fact.at)
