@@ -14,7 +14,7 @@ from sluice.errors import StoreError
 from sluice.session import catalog, removal
 from sluice.session.database import Database
 from sluice.session.disk import reading
-from sluice.session.removal import begin, hide, remove_now, sweep
+from sluice.session.removal import begin, hide, remove_file, remove_now, sweep
 from sluice.session.wish import Wish
 from sluice.testing.store_kit import allowed, asks, well
 from sluice.values.messages import AssistantMessage, ToolMessage, Usage, UserMessage
@@ -164,6 +164,16 @@ def test_a_session_that_was_removed_while_it_was_looked_up_is_not_opened(
     with pytest.raises(StoreError, match="just been removed"):
         run(opened(path, Wish(how="resume", id="ses_a")))
     assert not (path.parent / "s.db.locks" / "ses_a.lock").exists()
+
+
+def test_a_whole_file_goes_only_with_all_its_sessions_and_when_nobody_has_it_open(path: Path) -> None:
+    assert not remove_file(path, ["ses_a"])
+    database = Database(path)
+    assert not remove_file(path, ["ses_a", "ses_b"])
+    database.close()
+    assert path.exists()
+    assert remove_file(path, ["ses_a", "ses_b", "more"])
+    assert not list(path.parent.glob("s.db")) + list(path.parent.glob("s.db-*"))
 
 
 def test_the_work_of_removing_does_not_grow_with_what_stands_beside_it(tmp_path: Path) -> None:

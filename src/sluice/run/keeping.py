@@ -72,7 +72,7 @@ def given_back(settings: Settings, everywhere: bool) -> int:
     """Makes stores smaller from which much was removed; returns the bytes that the disk has back. Raises `StoreError`."""
     from sluice.session.vacuum import give_back  # loads SQLite
 
-    return sum(give_back(path) for path in stores(settings, everywhere))
+    return sum(give_back(path) for path in stores(settings, everywhere, wanted=False))
 
 
 def in_words(size: int) -> str:

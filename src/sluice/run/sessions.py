@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,9 +208,7 @@ def removed(
     are removed then, and it says which.
     """
     from sluice.session import catalog
-    from sluice.session.database import Database
     from sluice.session.disk import reading
-    from sluice.session.removal import remove_now
 
     named = [_found(settings, everywhere, one) for one in wanted]
     targets = list(named)
@@ -228,18 +226,48 @@ def removed(
                     raise
                 spared.append(error)
     gone: list[str] = []
-    for path, group in itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0]):
-        database = Database(path)
-        try:
-            done, held = remove_now(database, [session for _path, session in group])
+    full: list[tuple[Path, list[str]]] = []
+    by_store = itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0])
+    groups = [(path, [session for _path, session in group]) for path, group in by_store]
+    while groups:
+        for path, ids in groups:
+            try:
+                done, held = _gone_from(path, ids)
+            except StoreError as error:
+                if error.kind != "full":
+                    raise
+                full.append((path, ids))
+                spared.append(error)
+                continue
             gone += done
             spared += [error for session, error in held.items() if (path, session) in named]
-        finally:
-            database.close()
+        # What was removed from one store has made room for the log of another.
+        groups, full = (full, []) if len(full) < len(groups) else ([], [])
+        spared = [error for error in spared if not groups or error.kind != "full"]
     if spared:
         more = f" (removed: {', '.join(gone)})" if gone else ""
         raise StoreError(spared[0].kind, f"{spared[0]}{more}")
     return gone
+
+
+def _gone_from(path: Path, ids: Sequence[str]) -> tuple[list[str], Mapping[str, StoreError]]:
+    """Removes sessions of one store; returns those that are gone, and who holds the others. Raises `StoreError`."""
+    from sluice.session.database import Database
+    from sluice.session.removal import remove_file, remove_now
+
+    try:
+        database = Database(path)
+        try:
+            return remove_now(database, ids)
+        finally:
+            database.close()
+    except StoreError as error:
+        if error.kind != "full":
+            raise
+        if remove_file(path, ids):
+            return list(ids), {}
+        need = "the log for removing some sessions of a store needs about 128 KiB; removing all of them needs none"
+        raise StoreError("full", f"{error}; {need}") from None
 
 
 def pruned(settings: Settings, state: Path) -> tuple[int, int]:
@@ -251,7 +279,7 @@ def pruned(settings: Settings, state: Path) -> tuple[int, int]:
     from sluice.session.disk import reading
 
     referred: set[str] = set()
-    for path in {*(data_folder() / "projects").glob(f"*/{STORE}"), *stores(settings, False)}:
+    for path in {*(data_folder() / "projects").glob(f"*/{STORE}"), *stores(settings, False, wanted=False)}:
         with reading(path) as connection:
             referred |= {digest for (digest,) in connection.execute("SELECT sha256 FROM preimage WHERE sha256 NOTNULL")}
     try:

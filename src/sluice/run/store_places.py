@@ -44,10 +44,10 @@ def store_files(path: Path) -> list[str]:
     return [f"{path}{ending}" for ending in ("", "-wal", "-shm", "-journal", ".turn", ".users", ".locks")] + aside
 
 
-def stores(settings: Settings, everywhere: bool) -> list[Path]:
+def stores(settings: Settings, everywhere: bool, *, wanted: bool = True) -> list[Path]:
     """The stores that are there: that of this workspace, or those of every project.
 
-    Raises `StoreError` for one that was chosen and is not there, or is no file.
+    Raises `StoreError` for one that was chosen and is no file, or, if it is `wanted`, is not there.
     """
     path = store_path(settings)
     if path is None:
@@ -58,7 +58,7 @@ def stores(settings: Settings, everywhere: bool) -> list[Path]:
         return [path]
     if path.exists() and not path.is_dir():
         raise StoreError("foreign", f"{str(path)!r} is no session store: it is no regular file")
-    if settings.session_store is not None:
+    if wanted and settings.session_store is not None:
         raise StoreError("io", f"there is no session store at {str(path)!r} (--session-store, session_store)")
     return []
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from sluice.errors import StoreError
 from sluice.session.catalog import REMOVED, lock_folder
 from sluice.session.database import Database
-from sluice.session.locks import SessionLock
+from sluice.session.disk import reading, store_error
+from sluice.session.locks import FileLock, SessionLock
 
 BATCH_SECONDS = 0.05  # that the rows of one transaction may take
 PAUSE_SECONDS = 0.03  # between two: longer than whoever waits for the store sleeps between two tries
@@ -56,6 +57,26 @@ def remove_now(database: Database, sessions: Sequence[str]) -> tuple[list[str], 
     while database.write_now(sweep, full=False):
         time.sleep(PAUSE_SECONDS)
     return gone, held
+
+
+def remove_file(path: Path, sessions: Sequence[str]) -> bool:
+    """Removes the file of a store that holds no sessions but these and that nobody has open; says whether.
+
+    For a full disk: removing rows takes room for the log, and this takes none. Raises `StoreError`.
+    """
+    try:
+        with contextlib.closing(FileLock(Path(f"{path}.users"))) as users:
+            if not users.try_exclusive():
+                return False
+            with reading(path) as connection:
+                held = connection.execute("SELECT id FROM session WHERE project != ?", (REMOVED,)).fetchall()
+            if not {str(id) for (id,) in held} <= set(sessions):
+                return False
+            for ending in ("", "-wal", "-shm", "-journal"):  # a log without its file counts for nothing
+                Path(f"{path}{ending}").unlink(missing_ok=True)
+            return True
+    except OSError as error:
+        raise store_error(error, path) from None
 
 
 async def hide(database: Database, sessions: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sluice.errors import StoreError
 from sluice.ui.options import Days, GroupedCommand, session_options
 
 if TYPE_CHECKING:
@@ -145,12 +146,23 @@ def rm(
     if not ids and older_than is None:
         raise click.UsageError("name the sessions, or give --older-than DAYS")
     settings = _settings(invocation, flags, pairs)
-    gone = removed(settings, ids, everywhere, older_than)
+    try:
+        gone = removed(settings, ids, everywhere, older_than)
+    except StoreError as error:
+        if error.kind != "full" or not pruned(settings, state_folder())[0]:
+            raise
+        gone = removed(settings, ids, everywhere, older_than)  # pre-images gone from a full disk may be room enough
     click.echo(f"removed {len(gone)} sessions" + (f": {', '.join(gone)}" if gone else ""))
     count, size = pruned(settings, state_folder())
     if count:
         click.echo(f"removed {count} old pre-images that no session refers to ({size:,} bytes)")
-    if freed := given_back(settings, everywhere):
+    try:
+        freed = given_back(settings, everywhere)
+    except StoreError as error:
+        if error.kind != "full":  # making a file smaller takes room for its copy first
+            raise
+        freed = 0
+    if freed:
         click.echo(f"the disk has {in_words(freed)} of sessions back")
     return 0
 
