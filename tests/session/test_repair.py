@@ -229,3 +229,39 @@ def test_a_session_of_which_only_the_messages_are_left_is_kept(path: Path) -> No
     assert done.left == ()
     assert any("ses1" in line for line in done.lost)
     assert _history(path, "ses1") == whole
+
+
+def test_a_message_whose_session_is_damaged_in_its_row_stays_where_it_stands(path: Path) -> None:
+    before = _history(path, "ses3")
+    data = path.read_bytes()
+    assert data.count(b"ses3\x03ses3r1") == 1
+    path.write_bytes(data.replace(b"ses3\x03ses3r1", b"se\x153\x03ses3r1"))
+    repair(path, "/project")
+    assert broken(path) == []
+    assert _history(path, "ses3") == before
+
+
+def test_a_session_whose_id_is_none_any_more_is_left_out_and_the_store_can_be_used(path: Path) -> None:
+    with tampered(path) as connection:
+        connection.execute("UPDATE session SET id = 'ses 2' WHERE id = 'ses2'")
+    repaired = repair(path, "/project")
+    assert any("a session of which the id is damaged" in line for line in repaired.lost)
+    assert broken(path) == []
+
+    async def body() -> None:
+        async with store(path, "continue"):
+            pass
+
+    run(body())
+
+
+def test_a_column_that_lost_its_name_is_no_fault_of_the_program(path: Path) -> None:
+    with tampered(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'crc INTEGER', 'cRx INTEGER') WHERE name = 'part'"
+        )
+    repaired = repair(path, "/project")
+    assert repaired.aside is not None
+    assert not repaired.lost, "it can be read under our own names"
+    assert broken(path) == []

@@ -68,9 +68,14 @@ class FileLock:
             self._fd = -1
 
 
+def may_be_ours(session: str) -> bool:
+    """Whether this may be the id of a session of ours."""
+    return _ID.fullmatch(session) is not None
+
+
 def _lock_file(folder: Path, session: str) -> Path:
     """The lock's file of a session. A store may come from anywhere, and an id in it may lead out of the folder."""
-    if not _ID.fullmatch(session):
+    if not may_be_ours(session):
         raise StoreError(
             "damaged", f"the session store holds a session with the id {session[:80]!r}, which is none of ours"
         )

@@ -11,6 +11,7 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import rows
+from sluice.session.locks import may_be_ours
 from sluice.session.resume import UNKNOWN
 from sluice.values.calls import call_digest
 from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
@@ -25,6 +26,13 @@ _BY_RUN = {
     "preimage": "number",
 }
 _BY_SESSION = {"seen": "path", "shrunk": "session"}
+
+
+class _Row(dict[str, Any]):
+    """A row by column. One whose column lost its name has nothing there."""
+
+    def __missing__(self, name: str) -> None:
+        return None
 
 
 class Salvage:
@@ -53,6 +61,9 @@ class Salvage:
         known += [id for id in self._sessions_of_messages() if id not in known]
         self._order = itertools.count(1)
         for session in known:
+            if not may_be_ours(session):
+                self._say(f"a session of which the id is damaged ({session[:40]!r}) cannot be kept")
+                continue
             self._session(session, kept.get(session), runs.get(session, []))
 
     def _say(self, words: str) -> None:
@@ -65,7 +76,7 @@ class Salvage:
 
     def _rows(self, table: str, where: str, given: tuple[Any, ...], order: str) -> list[dict[str, Any]]:
         """The rows that can be read: from the front up to the damage, and from the back down to it."""
-        columns = self._known(table)
+        columns, keys = self._known(table), where.split()[1:2]
         found: dict[tuple[Any, ...], dict[str, Any]] = {}
         whole = False
         for way in ("", " DESC"):
@@ -73,7 +84,9 @@ class Salvage:
             sql = f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {ordered}"  # noqa: S608 - words of ours
             try:
                 for row in self._old.execute(sql, given):
-                    found.setdefault(row, dict(zip(columns, row, strict=True)))
+                    # A row among those that were asked for is one of them, though its key be damaged.
+                    values = found.setdefault(row, _Row(zip(columns, row, strict=True)))
+                    values.update(zip(keys, given, strict=True))
                 whole = True
             except (sqlite3.Error, UnicodeDecodeError):
                 if table not in self._unread:
