@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from run_world import DONE, Answer, FakeClock, FakeTransport, Gate, World, calls, end_of, event, shown, text
+from run_world import DONE, Answer, FakeClock, FakeTransport, Gate, World, call, calls, end_of, event, shown, text
 
 from sluice.errors import TransportError
 from sluice.limits import Limits
@@ -22,6 +22,7 @@ class Watcher:
     def __init__(self, fail: Exception | None = None) -> None:
         self.seen: list[Delta] = []
         self.waits: list[tuple[int, float, str]] = []
+        self.told_sizes: list[dict[int, int]] = []
         self._fail = fail
 
     async def deltas(self, deltas: list[Delta]) -> None:
@@ -32,6 +33,9 @@ class Watcher:
 
     async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
         self.waits.append((attempt, seconds, reason))
+
+    async def sizes(self, sizes: dict[int, int]) -> None:
+        self.told_sizes.append(sizes)
 
     @property
     def text(self) -> str:
@@ -281,3 +285,11 @@ def test_a_large_read_is_shown_in_parts_and_nothing_of_it_is_lost() -> None:
     assert answer.text == played.watcher.text == "".join(f"{at:04d}" * 100 for at in range(200))
     assert len(reads) > 2
     assert max(reads) < 150
+
+
+def test_the_size_of_a_call_is_told_after_each_read_that_it_came_in() -> None:
+    first = call("look", '{"path":')
+    second = event({"tool_calls": [{"index": 0, "function": {"arguments": '"a"}'}}]})
+    played = Played([event({"content": "hi"}), first, second, event({}, "tool_calls"), DONE])
+    assert isinstance(played.run(), Reply)
+    assert played.watcher.told_sizes[:2] == [{0: 8}, {0: 12}]

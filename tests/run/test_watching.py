@@ -145,8 +145,12 @@ def test_the_size_of_a_call_is_kept_by_the_order_of_the_names() -> None:
 
     async def go() -> None:
         watcher = TurnWatcher(3, emit, NoHooks(), grew=grew)
-        await watcher.deltas([CallProgress(0, 3, ""), CallOpened(1, "", "change"), CallProgress(1, 5, "")])
-        await watcher.deltas([CallOpened(0, "", "look"), CallProgress(0, 9, ""), CallProgress(1, 12, "")])
+        await watcher.sizes({0: 3})
+        await watcher.deltas([CallOpened(1, "", "change")])
+        await watcher.sizes({0: 3, 1: 5})
+        await watcher.deltas([CallOpened(0, "", "look")])
+        await watcher.sizes({0: 9, 1: 5})
+        await watcher.sizes({0: 9, 1: 12})
 
     asyncio.run(go())
     assert kept == [(0, 5), (1, 9), (0, 12)]

@@ -42,6 +42,10 @@ class ReplyWatcher(Protocol):
         """What one read of the body made known; never empty."""
         ...
 
+    async def sizes(self, sizes: dict[int, int]) -> None:
+        """How many bytes of arguments the calls have after a read, by position; told after what the read made known."""
+        ...
+
     async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
         """Attempt number `attempt` failed before anything was shown; another one follows after `seconds`."""
         ...
@@ -164,6 +168,8 @@ class ModelCall:
                 before = reader.events
                 for start in range(0, len(chunk), FEED_BYTES):
                     await self._show(reader.feed(chunk[start : start + FEED_BYTES]))
+                if sizes := reader.sizes:
+                    await self._watcher.sizes(sizes)
                 if reader.events != before:
                     alive = self._clock.monotonic_ns()
                 elif self._clock.monotonic_ns() - alive > self._limits.keepalive_seconds * 1e9:

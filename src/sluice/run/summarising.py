@@ -35,6 +35,9 @@ class _Unwatched:
     async def deltas(self, deltas: list[Delta]) -> None:
         return None
 
+    async def sizes(self, sizes: dict[int, int]) -> None:
+        return None
+
     async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
         return None
 

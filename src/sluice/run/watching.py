@@ -57,6 +57,7 @@ class TurnWatcher:
         self._grew = grew
         self._reasoning = False
         self._intended: dict[int, str] = {}
+        self._sizes: dict[int, int] = {}
         self._specs = {spec.name: spec for spec in specs}
         self._clock = clock  # without one, all progress is told
         self._growing: dict[int, _Growing] = {}
@@ -96,6 +97,14 @@ class TurnWatcher:
         if text:
             await self._text("".join(text))
 
+    async def sizes(self, sizes: dict[int, int]) -> None:
+        """See `ReplyWatcher.sizes`. A call that was not announced is not spoken of."""
+        for number, position in enumerate(self._intended):
+            size = sizes.get(position, 0)
+            if size > self._sizes.get(position, 0):
+                self._sizes[position] = size
+                await self._grew(number, size)
+
     async def waiting(self, attempt: int, seconds: float, reason: str) -> None:
         """See `ReplyWatcher.waiting`."""
         await self._emit(n.Waiting(turn=self._turn, attempt=attempt, seconds=seconds, reason=reason))
@@ -132,7 +141,6 @@ class TurnWatcher:
         tool = self._intended.get(delta.position)
         if tool is None:
             return
-        await self._grew(list(self._intended).index(delta.position), delta.size)
         growing = self._growing.setdefault(delta.position, _Growing())
         if growing.name != delta.name:  # what another value had gained is in the past
             growing.name = delta.name

@@ -105,6 +105,11 @@ class ReplyReader:
         """How many events with data were read."""
         return self._state.events
 
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many bytes of arguments each call has so far, by its position; of the calls whose name is known."""
+        return {call.position: call.size for call in self._state.calls.calls if call.named}
+
     def feed(self, chunk: bytes) -> list[Delta]:
         """The deltas that became known by these bytes.
 
