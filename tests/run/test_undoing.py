@@ -16,7 +16,7 @@ from run_world import end_of
 
 from sluice.errors import StoreError
 from sluice.run.config import Settings, Wish
-from sluice.run.sessions import store_path
+from sluice.run.store_places import store_path
 from sluice.run.undoing import Undone, undone
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.check import check
@@ -239,6 +239,10 @@ def test_how_to_undo_elsewhere_names_the_store_where_that_needs_it(tmp_path: Pat
     store = str(store_path(own))
     session = _writes(tmp_path, a="one", session_store=None)
     _writes(tmp_path, "resume", session, work=two, a="two", session_store=store)
+    with pytest.raises(StoreError, match="belongs to the project"):
+        undone(_settings(tmp_path, session_store=None, workspace=str(two)), session, state_folder())
+    with pytest.raises(StoreError, match="no session is named"):
+        undone(own, "nope", state_folder())
     found = undone(own, session, state_folder(), dry=True)
     assert found.elsewhere == {str(two): f"-w '{two}' --session-store {store}"}
 

@@ -14,7 +14,9 @@ import msgspec
 
 from sluice.errors import PathError, StoreError
 from sluice.run.config import Settings
-from sluice.run.sessions import data_folder, store_files, store_path
+from sluice.run.elsewhere import elsewhere_words
+from sluice.run.sessions import none_words
+from sluice.run.store_places import data_folder, store_files, store_path
 from sluice.session.blobs import BlobJournal
 from sluice.session.undo import Step
 from sluice.tools.changing import Change
@@ -143,17 +145,20 @@ def _session(settings: Settings, wanted: str) -> tuple[Path, str]:
     from sluice.session.disk import reading
     from sluice.session.undo import latest_here
 
-    path = store_path(settings)
-    if path is None or not path.is_file():
-        raise StoreError("refused", "this project has no session yet")
-    wanted = storable(wanted)
-    with reading(path) as connection:
-        if wanted:
-            return path, catalog.chosen(catalog.matching(connection, wanted), wanted)
-        last = latest_here(connection, settings.workspace)
-    if last is None:
-        raise StoreError("refused", "this project has no session yet")
-    return path, last
+    path, wanted = store_path(settings), storable(wanted)
+    if path is not None and path.is_file():
+        with reading(path) as connection:
+            ids = catalog.matching(connection, wanted) if wanted else []
+            last = None if wanted else latest_here(connection, settings.workspace)
+        if last is not None:
+            return path, last
+        if ids:
+            return path, catalog.chosen(ids, wanted)
+    if path is None or not wanted:
+        raise StoreError("refused", none_words(settings, False))
+    if words := elsewhere_words(settings, wanted):
+        raise StoreError("refused", words)
+    return path, catalog.chosen([], wanted)  # which says that there is none
 
 
 def _flags(settings: Settings, path: Path, folder: str) -> str:
