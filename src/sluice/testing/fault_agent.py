@@ -51,7 +51,6 @@ PROJECT = "/fault-driver"
 REFUSED = 3  # exit code: the store said no, in one line
 FAULTY = 70  # exit code: an exception came out that should not
 _MOST_SECONDS = 60.0  # that an agent may take: one that hangs is killed, and that is seen by its exit code
-_PAUSE_SECONDS = 0.4  # that a paused process sleeps: as a machine does whose lid is shut
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +61,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     `tells`: it says too when a run has begun and a call has ended. `log_pages`: how many pages the log may have before it
     is emptied. `audit_bytes`: how large a file of the audit log may become. `network`: the store is told that it lies on
     a network disk. `person`: who is asked about calls, says "yes" or "no", "waits" for ever, or "dies", and the process
-    with them; "nobody" is there; without one all is allowed. `dies_within`: seconds after the first answer.
+    with them; "nobody" is there; without one all is allowed. `dies_within`: seconds after the first answer. `dies_at`: the
+    tag of a notice, at the first of which the process kills itself. `delay`: seconds before it begins. `compacts`: its
+    context is shrunk after the prompts.
     """
 
     store: str
@@ -80,6 +81,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     jumps: int | None = None
     pause: float | None = None
     strace: tuple[str, ...] = ()
+    pause_seconds: float = 0.4  # as a machine whose lid is shut
+    delay: float = 0.0
+    dies_at: str = ""
+    compacts: bool = False
     tells: bool = False
     person: str = ""
     dies_within: float | None = None
@@ -225,6 +230,8 @@ async def work(job: Job) -> int:
         code = 0
         for number in range(job.prompts):
             async for notice in agent.run(f"prompt {number}"):
+                if job.dies_at and msgspec.to_builtins(notice)["type"] == job.dies_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 if isinstance(notice, n.RunStarted):
                     hooks.run = notice.run
                     if job.tells:
@@ -235,6 +242,8 @@ async def work(job: Job) -> int:
                     saved = "saved" if notice.saved else "lost"
                     append(job.acks, f"{notice.run} end {notice.outcome} {saved}")
                     code = notice.exit_code
+        if job.compacts:
+            await agent.compact()
         return code
 
 
@@ -249,6 +258,7 @@ async def _file_tools(job: Job, store: SqliteStore, stack: AsyncExitStack) -> To
 
 
 def _child(job: Job) -> int:
+    time.sleep(job.delay)
     if job.log_pages is not None:
         disk._WAL_PAGES = job.log_pages
     if job.network:
@@ -316,7 +326,7 @@ def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
     ended: dict[int, Ended] = {}
     cancels = {at: sorted(job.cancel_after) for at, job in enumerate(jobs)}
     killed: set[int] = set()
-    paused: set[int] = set()
+    paused: dict[int, float] = {}
     while len(ended) < len(jobs):
         now = time.monotonic() - began
         for at, job in enumerate(jobs):
@@ -328,9 +338,10 @@ def run_jobs(jobs: tuple[Job, ...]) -> list[Ended]:
                 ended[at] = Ended(killed=code == -signal.SIGKILL, exit_code=code, seconds=now)
                 continue
             if job.pause is not None and now >= job.pause and at not in paused:
-                paused.add(at)
+                paused[at] = now + job.pause_seconds
                 os.kill(pids[at], signal.SIGSTOP)
-                time.sleep(_PAUSE_SECONDS)
+            if now >= paused.get(at, now + 1):
+                paused[at] = float("inf")
                 os.kill(pids[at], signal.SIGCONT)
             if now >= (_MOST_SECONDS if job.kill_after is None else job.kill_after) and at not in killed:
                 killed.add(at)

@@ -164,6 +164,11 @@ class Scripts:
         driver.count(name, driver.judge(name, store, go_on=True) and good)
         driver.forget(store)
 
+    def killing_one(self, store: Path) -> tuple[str, ...]:
+        """The words for strace that kill whoever opens this store, at one of the calls that may come."""
+        call = self._driver.dice.choice(("pwrite64", "fdatasync", "write", "unlink", "ftruncate"))
+        return killing(self._watched(store, "store"), call, self._driver.dice.randint(1, 12))
+
     def any_kill(self) -> None:
         """A kill at one call of one script, by chance."""
         self.kill(self._driver.dice.choice(self.points(self._driver.dice.choice(SCRIPTS))))

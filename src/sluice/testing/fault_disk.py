@@ -17,6 +17,8 @@ def damage(store: Path, dice: random.Random) -> None:
     log = Path(f"{store}-wal")
     target = log if log.exists() and log.stat().st_size and dice.random() < 0.4 else store
     data = bytearray(target.read_bytes())
+    if not data:
+        return
     way = dice.choice(["flip", "flip", "zero", "cut", "swap", "empty", "noise"])
     if way == "flip":
         for _ in range(dice.randint(1, 8)):

@@ -11,6 +11,7 @@ SHARES = {
     "cancel": 0.1,
     "processes": 0.04,
     "corrupt": 0.12,
+    "damage": 0.04,
     "full": 0.05,
     "disk": 0.02,
     "system call": 0.1,
@@ -19,6 +20,11 @@ SHARES = {
     "schema": 0.02,
     "transcript": 0.01,
     "power": 0.02,
+    "edge": 0.02,
+    "recovery": 0.02,
+    "retry": 0.01,
+    "stopped": 0.01,
+    "reader": 0.01,
     "question": 0.04,
 }
 
@@ -30,6 +36,9 @@ class Figures(msgspec.Struct, kw_only=True):
     survived: Counter[str] = msgspec.field(default_factory=Counter)
     left_out: dict[str, str] = {}
     points: dict[str, int] = {}  # script: how many of its system calls were met by a kill
+    repaired: int = 0  # damaged stores that could be repaired
+    recoveries: int = 0  # kills that met a session while it was made right
+    refused: int = 0  # second processes that were told who holds the session
     in_stream: int = 0  # kills that met a running agent with a run begun
     killed: int = 0
     power: Counter[str] = msgspec.field(default_factory=Counter)  # play: disks built after the power failed in it
@@ -63,6 +72,9 @@ class Figures(msgspec.Struct, kw_only=True):
             out.append(f"calls that waited for a person: {', '.join(f'{n} {c}' for n, c in self.questions.items())}")
         out += [
             f"kills that met a run at work: {self.in_stream} of {self.injected['kill']}",
+            f"damaged stores repaired: {self.repaired} of {self.injected['damage']}",
+            f"kills that met a recovery: {self.recoveries}",
+            f"told who holds a session that stands still: {self.refused} of {self.injected['stopped']}",
             f"acknowledged deltas lost: {self.lost}",
             f"tools run twice: {self.twice}",
             f"bricked sessions: {self.bricked}",

@@ -17,7 +17,7 @@ from sluice.session.database import Database
 from sluice.session.disk import VERSION, reading
 from sluice.session.opening import open_session
 from sluice.session.wish import Wish
-from sluice.testing.fault_agent import PROJECT, REFUSED
+from sluice.testing.fault_agent import FAULTY, PROJECT, REFUSED
 from sluice.testing.fault_harness import Harness
 from sluice.values.messages import AssistantMessage, ImagePart, Reasoning, TextPart, ToolCall, ToolMessage, UserMessage
 
@@ -77,6 +77,24 @@ def schema(driver: Harness) -> None:
     if not good:
         driver.broken("schema", f"schema {to}: exit code {ended.exit_code}, {len(found)} sessions, {sorted(said)}")
     driver.count("schema", good)
+
+
+HARM = ("500", "529", "429", "cut", "reset", "garbage", "empty", "html")  # to an answer that comes after a result
+
+
+def retry(driver: Harness) -> None:
+    """The provider fails when tools have run and their results are sent: nothing runs again, however often it is asked."""
+    store, dice, name = driver.store(fresh=True), driver.dice, "retry"
+    driver.figures.injected[name] += 1
+    driver.provider.harm = [dice.choice(HARM) for _ in range(dice.randint(1, 4))]
+    words, harm = ", ".join(driver.provider.harm), len(driver.provider.harm)
+    ended = driver.agents(driver.job(store, wish=Wish(how="new")))[0]
+    good = ended.exit_code not in (FAULTY, -9) and len(driver.provider.harm) < harm
+    driver.provider.harm = []
+    if not good:
+        driver.broken(name, f"{words}: exit code {ended.exit_code} after {ended.seconds:.1f} s")
+    driver.count(name, driver.judge(name, store, go_on=True) and good)
+    driver.forget(store)
 
 
 def _older(store: Path, version: int) -> None:

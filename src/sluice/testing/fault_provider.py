@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sluice.testing.replay_server import Body, Received, ReplayServer
+from sluice.testing.replay_server import Body, Received, ReplayServer, parse_fault
 
 NOTE = "note.txt"  # the file that a run with the product's own tools writes
 NOTE_LINES = 2000  # of about ten bytes
@@ -24,6 +24,7 @@ class Provider(ReplayServer):
     def __init__(self, pace_ms: float = 1.0) -> None:
         super().__init__([b"-"], pace_ms=pace_ms)
         self.refused: list[str] = []
+        self.harm: list[str] = []  # what happens to the next answers that come after a tool's result; see `Fault`
 
     def body_for(self, request: Received, number: int) -> Body:
         """See `ReplayServer.body_for`."""
@@ -35,6 +36,7 @@ class Provider(ReplayServer):
             error = {"error": {"message": problem, "type": "invalid_request_error"}}
             return Body((msgspec.json.encode(error),), "application/json", 400)
         last = messages[-1]["role"] == "tool"
+        self._fault = parse_fault(f"{self.harm.pop(0)}") if last and self.harm else None
         events = [_event({"content": f"<{number}.{at}>"}) for at in range(12 if last else 24)]
         if not last:
             files = any(tool["function"]["name"] == WRITES for tool in asked.get("tools", ()))

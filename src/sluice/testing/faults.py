@@ -6,7 +6,8 @@ acknowledged before the fault, and the ledger. The classes of faults:
 
     kill         SIGKILL at a random moment of a run, and sometimes again while the session is being opened after it
     cancel       one to three Ctrl-C at random moments
-    processes    two to eight agents on one store, several on one session, some of them killed
+    processes    two to eight agents on one store, several on one session or forks of it, some of them killed
+    damage       the same several times, and the store is listed, exported, checked, repaired and opened
     corrupt      bytes of a store flipped, zeroed, cut off, pages exchanged, its log damaged
     full         the files of the store may grow no further at some point, or no further file may be opened
     disk         a small file system fills up (root on Linux only)
@@ -16,6 +17,11 @@ acknowledged before the fault, and the ledger. The classes of faults:
     schema       a store of an earlier version, and one of a later
     transcript   sessions that broke other agents, from the shared vectors
     question     SIGKILL while a person is asked about a call, while they are asked again, and just after a yes
+    edge         SIGKILL at the first notice of each kind
+    recovery     up to five more kills while a session is made right: it is the same as without them
+    retry        the provider fails when results of tools are sent to it
+    stopped      the process that holds a session is stopped for a while
+    reader       another program reads one moment of a store for long
     power        the power fails: a disk with only what was synced, or with any of the rest too (strace only)
 
 With `--every` every system call of the seven scripts is killed at, not a number of them by chance.
@@ -36,17 +42,22 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from sluice.session.wish import How, Wish
 from sluice.testing.fault_agent import FAULTY, REFUSED
 from sluice.testing.fault_calls import Scripts
+from sluice.testing.fault_damage import damaged
 from sluice.testing.fault_disk import damage, small_disk
 from sluice.testing.fault_figures import SHARES, Figures
-from sluice.testing.fault_forms import clock, schema, transcript
+from sluice.testing.fault_forms import clock, retry, schema, transcript
 from sluice.testing.fault_harness import Harness, opened
+from sluice.testing.fault_neighbours import reader, stopped
 from sluice.testing.fault_power import Power
 from sluice.testing.fault_provider import Provider
 from sluice.testing.fault_questions import question
-from sluice.testing.fault_witnesses import runs_of
+from sluice.testing.fault_recovery import edge, recovery
+from sluice.testing.fault_witnesses import runs_of, sessions_of
 
 MOST_RECOVERY_SECONDS = 2.0  # of a whole drive by the wall, when it is asked for; of CPU time in tests
 _BY_STRACE = ("system call", "errno", "power")
@@ -77,26 +88,29 @@ class Driver(Harness):
         self.count("kill", self.judge("kill", store, go_on=self.dice.random() < 0.15))
 
     def cancel(self) -> None:
-        """Ctrl-C once to three times; the agent must end by itself, and the next run must work."""
+        """Ctrl-C once to three times, also while a context is shrunk; the agent must end by itself, and the next run work."""
         store = self.store()
         self.figures.injected["cancel"] += 1
         moments = tuple(self.dice.uniform(0.0, self.run_seconds) for _ in range(self.dice.randint(1, 3)))
-        ended = self.agents(self.job(store, wish=Wish(how="continue"), cancel_after=moments, kill_after=20.0))[0]
+        job = self.job(store, wish=Wish(how="continue"), cancel_after=moments, kill_after=20.0)
+        ended = self.agents(msgspec.structs.replace(job, compacts=self.dice.random() < 0.3))[0]
         if ended.exit_code not in (0, 130):
             self.broken("cancel", f"exit code {ended.exit_code} after {ended.seconds:.1f} s")
         good = ended.exit_code in (0, 130)
         self.count("cancel", self.judge("cancel", store, go_on=self.dice.random() < 0.3) and good)
 
     def processes(self) -> None:
-        """Several agents at once, on one session and beside it."""
+        """Several agents at once, on one session, on forks of it and beside it; some of them shrink its context."""
         store = self.store(fresh=True)
-        self.agents(self.job(store))
+        self.agents(self.job(store, prompts=2))
+        (session,) = sessions_of(store)
         self.figures.injected["processes"] += 1
         jobs = []
         for _ in range(self.dice.randint(2, 8)):
-            how: How = self.dice.choice(["new", "continue", "continue"])
+            how: How = self.dice.choice(["new", "continue", "continue", "fork"])
+            wish = Wish(how=how, id=session if how == "fork" else "")
             moment = self.dice.uniform(0.0, 1.0) if self.dice.random() < 0.4 else 60.0
-            jobs.append(self.job(store, wish=Wish(how=how), kill_after=moment))
+            jobs.append(self.job(store, wish=wish, kill_after=moment, compacts=self.dice.random() < 0.3))
         good = True
         for job, ended in zip(jobs, self.agents(*jobs), strict=True):
             if ended.exit_code not in (0, REFUSED) and not (ended.killed and job.kill_after != 60.0):
@@ -180,6 +194,7 @@ class Driver(Harness):
             "cancel": self.cancel,
             "processes": self.processes,
             "corrupt": self.corrupt,
+            "damage": lambda: damaged(self),
             "full": self.full,
             "disk": self.disk,
             "system call": self.scripts.any_kill,
@@ -188,6 +203,11 @@ class Driver(Harness):
             "schema": lambda: schema(self),
             "transcript": lambda: transcript(self),
             "power": self.power.image,
+            "edge": lambda: edge(self),
+            "recovery": lambda: recovery(self, self.scripts),
+            "retry": lambda: retry(self),
+            "stopped": lambda: stopped(self),
+            "reader": lambda: reader(self),
             "question": lambda: question(self),
         }
         left_out = {name: self.scripts.missing for name in _BY_STRACE if self.scripts.missing}
