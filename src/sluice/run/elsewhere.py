@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,7 +37,7 @@ def found_elsewhere(settings: Settings, wanted: str) -> list[Elsewhere]:
 
     wanted = storable(wanted)
 
-    def look(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    def look(connection: Any) -> list[tuple[str, str]]:
         ids = catalog.matching(connection, wanted)
         return [(id, catalog.project_of(connection, id)) for id in ids if wanted]
 
@@ -122,7 +121,7 @@ def adopted(settings: Settings, folder: str) -> list[str]:
     return taken
 
 
-def _looked(settings: Settings, look: Callable[[sqlite3.Connection], T]) -> Iterator[tuple[Path, T]]:
+def _looked(settings: Settings, look: Callable[[Any], T]) -> Iterator[tuple[Path, T]]:
     from sluice.session.disk import reading
 
     own = store_path(settings)
