@@ -88,7 +88,7 @@ class Driver(Harness):
         self.count("kill", self.judge("kill", store, go_on=self.dice.random() < 0.15))
 
     def cancel(self) -> None:
-        """Ctrl-C once to three times, also while a context is shrunk; the agent must end by itself, and the next run work."""
+        """Ctrl-C one to three times, also while a context is shrunk; the agent must end by itself, and the next run go."""
         store = self.store()
         self.figures.injected["cancel"] += 1
         moments = tuple(self.dice.uniform(0.0, self.run_seconds) for _ in range(self.dice.randint(1, 3)))
