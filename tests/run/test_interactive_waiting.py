@@ -187,8 +187,11 @@ def test_leaving_it_for_another_session_and_coming_back(tmp_path: Path) -> None:
     async def work() -> None:
         async with open_face(tmp_path, "Done.") as face:
             assert not face.of(ApprovalWanted), "another session is open"
+            assert [row.waits for row in face.interaction.sessions()] == [True]
             await face.interaction.open_session(session)
             await answered(face, "once")
             assert (await face.until(n.RunFinished)).text == "Done."
+            await face.idle()
+            assert [row.waits for row in face.interaction.sessions()] == [False]
 
     run(work)

@@ -108,13 +108,17 @@ Event = (
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored session, for a list of them. `used` is seconds since the epoch; `title` its first prompt, one line."""
+    """A stored session, for a list of them. `used` is seconds since the epoch; `title` its first prompt, one line.
+
+    `held`: another program has it open. `waits`: a person has to decide about a call of it.
+    """
 
     session: str
     title: str
     used: float
     messages: int
     held: bool = False
+    waits: bool = False
 
 
 class UntrustedFile(msgspec.Struct, frozen=True, kw_only=True):

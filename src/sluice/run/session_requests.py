@@ -29,6 +29,7 @@ def sessions(settings: Settings) -> tuple[SessionRow, ...]:
             used=one.last_run_at,
             messages=one.messages,
             held=one.held_by is not None and one.held_by != os.getpid(),
+            waits=bool(one.pending),
         )
         for one in listed(settings, False, MOST_SESSIONS)
     )

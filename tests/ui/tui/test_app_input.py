@@ -295,6 +295,7 @@ ROWS = (
     SessionRow(session="s-1", title="", used=0.0, messages=0),
     SessionRow(session="s-8", title="Fix the \x1b[2J parser", used=1.0, messages=14),
     SessionRow(session="s-7", title="Write docs", used=0.5, messages=3, held=True),
+    SessionRow(session="s-6", title="Ask", used=0.4, messages=2, waits=True),
 )
 
 
@@ -319,6 +320,7 @@ def test_a_session_is_searched_and_chosen() -> None:
         await until(pilot, lambda: len(app.screen_stack) == 2)
         await pilot.pause()
         assert "open in another program" in screen(app)
+        assert "waits for you" in screen(app)
         await typed(pilot, "docs")
         await pilot.pause()
         assert "Fix the" not in screen(app)

@@ -19,7 +19,11 @@ def session_screen(rows: Sequence[SessionRow], now: float) -> ChoiceScreen:
     return ChoiceScreen(
         "Sessions of this workspace",
         [
-            Choice(row.session, row.title or "(nothing said)", f"{ago(now - row.used)}, {_size(row)}{_held(row)}")
+            Choice(
+                row.session,
+                row.title or "(nothing said)",
+                f"{ago(now - row.used)}, {_size(row)}{_state(row)}",
+            )
             for row in rows
         ],
     )
@@ -46,7 +50,7 @@ class SessionOffer(Static):
     def offer(self, row: SessionRow, now: float, instead_of: str) -> None:
         """Offers a session, instead of the new one that is open."""
         self.session, self._instead_of = row.session, instead_of
-        self.update(f"Ctrl-R goes on with the last session ({ago(now - row.used)}): {one_line(row.title)}")
+        self.update(f"Ctrl-R goes on with the last session ({ago(now - row.used)}{_state(row)}): {one_line(row.title)}")
         self.display = True
 
     def hear(self, event: Event) -> None:
@@ -61,5 +65,7 @@ def _size(row: SessionRow) -> str:
     return counted(row.messages, "message")
 
 
-def _held(row: SessionRow) -> str:
-    return ", open in another program" if row.held else ""
+def _state(row: SessionRow) -> str:
+    if row.held:
+        return ", open in another program"
+    return ", waits for you" if row.waits else ""
