@@ -139,3 +139,16 @@ def test_what_could_not_be_kept_is_remembered() -> None:
 def test_errors_of_ours_speak_for_themselves() -> None:
     assert words_of(AuditError("the log is full")) == "the log is full"
     assert words_of(KeyError("a")) == "KeyError: 'a'"
+
+
+def test_a_reason_that_is_that_of_several_losses_is_said_once() -> None:
+    scope = _scope()
+    assert scope.lost() is None
+    scope.unsaved += ["a message was not stored: the disk is full", "a message was not stored: the disk is full"]
+    assert scope.lost() == "a message was not stored: the disk is full"
+    scope.unsaved += ["the end of the run was not stored: the disk is full", "it was not stored within 5 s"]
+    scope.unsaved += ["what was used or told was not stored: it is held"]
+    assert scope.lost() == (
+        "a message and the end of the run were not stored: the disk is full; it was not stored within 5 s; "
+        "what was used or told was not stored: it is held"
+    )

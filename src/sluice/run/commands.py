@@ -213,7 +213,7 @@ class Carrier:
                 cost=scope.meter.used.cost,
                 seconds=(scope.now() - self._began) / 1e9,
                 saved=not scope.unsaved,
-                unsaved="; ".join(dict.fromkeys(scope.unsaved)) or None,
+                unsaved=scope.lost(),
                 extra=extra,
             )
         )

@@ -18,6 +18,8 @@ from sluice.values.messages import Message, ToolMessage
 HOOK_SECONDS = 2.0  # what a hook may still take once the run is to stop
 _SETTLE_SECONDS = 5.0  # what tasks may take to store and end; a tool that is stopped answers within two
 
+_NOT_STORED = " was not stored: "
+
 T = TypeVar("T")
 Emit = Callable[[n.Notice], Coroutine[Any, Any, None]]
 
@@ -76,8 +78,20 @@ class RunScope:
             return await self.talk.add(self.run, message)
         except Exception as error:
             what = "a result" if isinstance(message, ToolMessage) else "a message"
-            self.unsaved.append(f"{what} was not stored: {words_of(error)}")
+            self.unsaved.append(f"{what}{_NOT_STORED}{words_of(error)}")
             raise
+
+    def lost(self) -> str | None:
+        """What could not be stored, in words; a reason that is that of several is said once."""
+        by_reason: dict[str, list[str]] = {}
+        for one in dict.fromkeys(self.unsaved):
+            what, _, reason = one.partition(_NOT_STORED)
+            by_reason.setdefault(reason, []).append(what)
+        lines = []
+        for reason, what in by_reason.items():
+            said = _NOT_STORED if len(what) == 1 else f" and {what.pop()}{_NOT_STORED.replace('was', 'were')}"
+            lines += [f"{', '.join(what)}{said}{reason}"] if reason else what
+        return "; ".join(lines) or None
 
     def spawn(self, work: Coroutine[Any, Any, None], failed: Callable[[Exception], None]) -> None:
         """Runs `work` as a task of this run; `failed` is told what it raises. One that is given up has no answer."""
