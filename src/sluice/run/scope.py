@@ -88,9 +88,9 @@ class RunScope:
             what, _, reason = one.partition(_NOT_STORED)
             by_reason.setdefault(reason, []).append(what)
         lines = []
-        for reason, what in by_reason.items():
-            said = _NOT_STORED if len(what) == 1 else f" and {what.pop()}{_NOT_STORED.replace('was', 'were')}"
-            lines += [f"{', '.join(what)}{said}{reason}"] if reason else what
+        for reason, things in by_reason.items():
+            said = _NOT_STORED if len(things) == 1 else f" and {things.pop()}{_NOT_STORED.replace('was', 'were')}"
+            lines += [f"{', '.join(things)}{said}{reason}"] if reason else things
         return "; ".join(lines) or None
 
     def spawn(self, work: Coroutine[Any, Any, None], failed: Callable[[Exception], None]) -> None:
