@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 MODEL := .venv-model
 PYTEST := $(BIN)/python -X dev -m pytest
 
-.PHONY: demo test check docs bench snapshots faults faults-long faults-power conformance fuzz bench-peers flood schemas clean
+.PHONY: demo test check docs bench snapshots faults faults-long faults-power faults-orders conformance fuzz bench-peers flood schemas clean
 
 demo: $(VENV)/run.stamp
 	@$(BIN)/python demo/run.py
@@ -86,6 +86,10 @@ faults-long: $(VENV)/dev.stamp
 # Two thousand disks as they may be after the power failed: about two minutes, with strace.
 faults-power: $(VENV)/dev.stamp
 	$(BIN)/python -m sluice.testing.faults 2000 --only power $(ARGS)
+
+# All orders of seven steps of a run from each of five beginnings, with a death after each step: some minutes.
+faults-orders: $(VENV)/dev.stamp
+	SLUICE_STEPS=7 $(BIN)/python -m pytest -q -s --timeout=0 tests/session/test_store_sequences.py
 
 clean:
 	rm -rf $(VENV) $(MODEL) .venv-fuzz .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
