@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import stat
 from pathlib import Path
 
 import pytest
@@ -265,3 +267,24 @@ def test_a_column_that_lost_its_name_is_no_fault_of_the_program(path: Path) -> N
     assert repaired.aside is not None
     assert not repaired.lost, "it can be read under our own names"
     assert broken(path) == []
+
+
+def test_the_old_log_is_out_of_the_way_on_disk_before_the_new_file_is_there(path: Path, monkeypatch) -> None:
+    done: list[str] = []
+    rename, sync = os.rename, os.fsync
+
+    def renamed(old: object, new: object) -> None:
+        done.append("log aside" if str(old).endswith("-wal") else "new file")
+        rename(str(old), str(new))
+
+    def synced(fd: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        sync(fd)
+
+    with tampered(path) as connection:
+        connection.execute("UPDATE part SET crc = crc + 1 WHERE session = 'ses1' AND seq = 1")
+    Path(f"{path}-wal").write_bytes(b"a log of which nothing can be read")
+    monkeypatch.setattr(os, "rename", renamed)
+    monkeypatch.setattr(os, "fsync", synced)
+    assert repair(path, "/project").aside is not None
+    assert done[-5:] == ["file", "log aside", "folder", "new file", "folder"]

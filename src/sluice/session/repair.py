@@ -229,9 +229,10 @@ def _exchanged(path: Path, new: Path, now: Callable[[], float]) -> Path:
     if Path(f"{path}-wal").exists():
         os.rename(f"{path}-wal", f"{aside}-wal")
     Path(f"{path}-shm").unlink(missing_ok=True)
-    os.rename(new, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        os.fsync(folder)  # after a loss of power the old log beside the new file would be played into it
+        os.rename(new, path)
         os.fsync(folder)
     finally:
         os.close(folder)
