@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("name", ["commands", "embedding", "money", "policy", "questions", "waiting", "wall"])
+@pytest.mark.parametrize(
+    "name", ["commands", "embedding", "many_sessions", "money", "policy", "questions", "waiting", "wall"]
+)
 def test_every_guard_is_where_its_table_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "guards"))
     guards = importlib.import_module(name).GUARDS
