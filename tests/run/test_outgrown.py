@@ -130,7 +130,7 @@ def test_a_long_answer_just_before_does_not_kill_the_session() -> None:
 def test_a_summary_as_large_as_what_it_would_replace_is_refused(more: int, taken: bool) -> None:
     messages: list[Any] = [UserMessage("the task")]
     for at in range(6):
-        messages += [AssistantMessage(content=f"step {at} " * 100), UserMessage("go on")]
+        messages += [AssistantMessage(content=f"step {at} " * 100), UserMessage("go on", origin="host")]
     before = tuple(messages)
     probe = World(text("s"))
     probe.talk.messages = before
@@ -266,7 +266,7 @@ def test_words_said_while_the_context_is_shrunk_reach_the_model_in_the_next_turn
     (told,) = of(notices, n.Steered)
     assert told.turn == 5
     words = [m["content"] for m in world.transport.bodies[-1]["messages"] if m["role"] == "user"]
-    assert words[0].startswith("[Summary")
+    assert "\ngo\n\n[Summary" in words[0]
     assert words[-1] == "and the docs!"
     assert "and the docs!" not in json.dumps(world.transport.bodies[3:5])
     check_conversation(world.talk.messages)
@@ -369,7 +369,7 @@ def test_each_word_that_is_paid_for_counts_also_in_the_end(tmp_path: Path) -> No
     tools: Any = {"big": ("read_only", _big)}
     script: list[Any] = [used(calls(("big", f'{{"path": "{at}"}}')), 10, 1) for at in range(3)]
     script = [*script[:2], used(text("S"), 100, 10), *script[2:], used(text("fine"), 10, 1)]
-    world = World(*script, tools=tools, limits={"max_context_bytes": 20_000}, model=PRICED)
+    world = World(*script, tools=tools, limits={"max_context_bytes": 26_000}, model=PRICED)
     prompt = "the task " * 1500
     (notices,) = asyncio.run(_process(path, world, prompt))
     end = end_of(notices)

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from sluice.errors import ArgumentsError
+from sluice.run import stand_in
+from sluice.run.cut_middle import cut_middle
 from sluice.values.messages import (
     AssistantMessage,
     Conversation,
@@ -33,7 +35,7 @@ def dropped(messages: Conversation, part: slice) -> Conversation:
 
 def short_results(messages: Conversation, part: slice, kept: int) -> Conversation:
     """Of each result at most `kept` characters: its beginning and its end."""
-    return _each(messages, part, lambda m: _with_content(m, lambda text: _short(text, kept)))
+    return _each(messages, part, lambda m: _with_content(m, lambda text: cut_middle(text, kept)))
 
 
 def short_words(messages: Conversation, part: slice, kept: int, *, spare_last: bool = True) -> Conversation:
@@ -69,17 +71,12 @@ def _dropped(content: str) -> str:
     return content if found is None else f"{found[0]}\n[left out here; it can be read again]"
 
 
-def _short(content: str, kept: int) -> str:
-    if len(content) <= kept:
-        return content
-    half = kept // 2
-    return f"{content[:half]}\n[{len(content) - kept} characters left out]\n{content[-half:]}"
-
-
 def _with_short_words(message: Message, kept: int) -> Message:
+    if (past := stand_in.read(message)) is not None:
+        return past.shorter(kept).message()
     if isinstance(message, UserMessage):
         if isinstance(message.content, str):
-            return msgspec.structs.replace(message, content=_short(message.content, kept))
+            return msgspec.structs.replace(message, content=cut_middle(message.content, kept))
         return msgspec.structs.replace(message, content=tuple(_short_part(one, kept) for one in message.content))
     if isinstance(message, AssistantMessage):
         return _short_reply(message, kept)
@@ -87,7 +84,7 @@ def _with_short_words(message: Message, kept: int) -> Message:
 
 
 def _short_part(part: TextPart | ImagePart, kept: int) -> TextPart:
-    return TextPart("[an image left out]" if isinstance(part, ImagePart) else _short(part.text, kept))
+    return TextPart("[an image left out]" if isinstance(part, ImagePart) else cut_middle(part.text, kept))
 
 
 def _short_reply(reply: AssistantMessage, kept: int) -> AssistantMessage:
@@ -95,11 +92,11 @@ def _short_reply(reply: AssistantMessage, kept: int) -> AssistantMessage:
     if not reply.tool_calls:
         if size <= kept:
             return reply
-        content = None if reply.content is None else _short(reply.content, kept)
+        content = None if reply.content is None else cut_middle(reply.content, kept)
         return msgspec.structs.replace(reply, content=content, reasoning=(), native=None)
     if reply.native is not None or any(block.signature or block.redacted for block in reply.reasoning):
         return reply
-    content = None if reply.content is None else _short(reply.content, kept)
+    content = None if reply.content is None else cut_middle(reply.content, kept)
     calls = tuple(_short_call(call, kept) for call in reply.tool_calls)
     return msgspec.structs.replace(reply, content=content, tool_calls=calls)
 
@@ -118,7 +115,7 @@ def _short_call(call: ToolCall, kept: int) -> ToolCall:
 
 def _short_value(value: Any, kept: int) -> Any:
     if isinstance(value, str):
-        return _short(value, kept)
+        return cut_middle(value, kept)
     if isinstance(value, dict):
         return {name: _short_value(one, kept) for name, one in value.items()}
     return [_short_value(one, kept) for one in value] if isinstance(value, list) else value

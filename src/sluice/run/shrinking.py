@@ -2,8 +2,9 @@
 
 In order, until it fits: old tool results that can be read again from files are dropped, old ones are shortened, recent
 ones are shortened if they alone are too large (and if that is not enough, recent words, but for the last prompt), and then
-everything but the last exchanges is replaced by the model's own summary. A call is never parted from its result, and a
-summary that is empty, failed or no smaller is refused.
+everything but the last exchanges is replaced by the model's own summary and the user's own words, within a bound. A call
+is never parted from its result, and a summary that is empty, failed or no smaller is refused. A very short one is not: a
+conversation may come to one line, a run that is refused one ends, and what the user wants is told beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from sluice.run.conversation import Talk
 from sluice.run.parts import Parts
 from sluice.run.scope import RunScope
 from sluice.run.shortening import SHORTER, dropped, short_results, short_words
+from sluice.run.stand_in import MOST_WORDS, StandIn, chosen, words_of
 from sluice.run.summarising import MayAsk, anything, summary
 from sluice.values.messages import AssistantMessage, Conversation, Usage
 from sluice.values.notices import Warned
 
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are left alone as long as they fit
+
+_WORDS_PART = 4  # of the bytes that fit, one part in so many is for the user's words; fewer where that leaves no room
+_FEWER = (1, 2, 4, 16)
 
 _Step = Callable[[Conversation, slice], Conversation]
 # The same of recent results, step by step, where they alone are too large; then of recent words.
@@ -101,11 +106,12 @@ async def _shrunk(
     if alone > goal:
         return Shrunk(False, "what was said last is alone too large")
     short = measure()
-    words, why = await summary(talk, parts, before if max_bytes is None else max_bytes, used, may_ask)
-    if words is None:
+    room = before if max_bytes is None else max_bytes
+    text, why = await summary(talk, parts, room, used, may_ask)
+    if text is None:
         return Shrunk(measure() <= goal, why)
     shortened = talk.messages
-    talk.messages = (words, *talk.messages[cut:])
+    _stand_in(talk, cut, text, min(MOST_WORDS, room // _WORDS_PART), lambda: measure() <= min(goal, short - 1))
     if measure() >= short:
         talk.messages = shortened
         return Shrunk(short <= goal, "the model's summary was no smaller than what it would replace")
@@ -114,6 +120,16 @@ async def _shrunk(
             break
         talk.messages = step(talk.messages, slice(1, None))
     return Shrunk(measure() <= goal)
+
+
+def _stand_in(talk: Talk, cut: int, summary: str, most: int, fits: Callable[[], bool]) -> None:
+    """Puts the summary and the user's words in place of what stands before `cut`: at most about `most` characters of them,
+    and fewer where so many do not fit."""
+    words, recent = words_of(talk.messages[:cut]), talk.messages[cut:]
+    for part in _FEWER:
+        talk.messages = (StandIn(chosen(words, most // part), summary).message(), *recent)
+        if fits():
+            break
 
 
 def _shorten_recent(talk: Talk, cut: int, measure: Callable[[], int], goal: int, steps: Iterable[_Step]) -> int:

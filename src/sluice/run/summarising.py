@@ -20,7 +20,6 @@ _ASK = (
     "user's task in full, what was done and found so far with the names of files and functions, what is still to do. "
     "Write nothing else and call no tool."
 )
-_MARK = "[Summary of the conversation so far, written by the model because it became too long]\n"
 
 MayAsk = Callable[[int], str]
 """Given the bytes of a request for a summary: why it may not be sent, empty if it may."""
@@ -42,10 +41,8 @@ class _Unwatched:
         return None
 
 
-async def summary(
-    talk: Talk, parts: Parts, most: int, used: list[Usage], may_ask: MayAsk
-) -> tuple[UserMessage | None, str]:
-    """The model's summary, marked as one; or `None` for any reply that is not one, and why.
+async def summary(talk: Talk, parts: Parts, most: int, used: list[Usage], may_ask: MayAsk) -> tuple[str | None, str]:
+    """The model's summary; or `None` for any reply that is not one, and why.
 
     The request for it has at most `most` bytes. `used` gets what each attempt used, whatever came of it, and also when
     this is cancelled.
@@ -74,7 +71,7 @@ async def summary(
     if isinstance(answer, Reply):
         used.append(usage_of(answer, sent))
         why = _no_summary(answer)
-        return (None, why) if why else (UserMessage(_MARK + answer.text.strip(), origin="host"), "")
+        return (None, why) if why else (answer.text.strip(), "")
     if answer.partial is not None:
         used.append(usage_of(answer.partial, sent, whole=False))
     if answer.kind == "aborted":
