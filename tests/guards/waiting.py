@@ -11,7 +11,7 @@ import sys
 
 from removal import Guard, main
 
-WAITING, RESUME, CHECK = (f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check"))
+WAITING, RESUME, CHECK = (f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check_calls"))
 STATES, CALLS, MACHINE = (f"src/sluice/turn/{name}.py" for name in ("states", "calls", "machine"))
 TOOL_CALLS, TALK, STORE = (
     "src/sluice/run/tool_calls.py",

@@ -7,7 +7,7 @@ it (its last run, its last reply) is left out.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,19 +15,19 @@ import msgspec
 
 from sluice.errors import StoreError
 from sluice.session import rows
-from sluice.session.catalog import REMOVED, lock_folder
+from sluice.session.catalog import lock_folder
+from sluice.session.check_calls import (
+    approvals_bind,
+    calls_have_one_result,
+    calls_start_as_judged,
+    ended_runs_run_nothing,
+    results_are_true,
+)
 from sluice.session.check_files import open_to_others, preimages_are_there, secrets_in
+from sluice.session.check_view import Found, View
 from sluice.session.disk import VERSION
 from sluice.session.folding import size_in
-from sluice.session.locks import holder
 from sluice.session.shrunk import SHRUNK_SINCE
-from sluice.session.waiting import waiting as wait_for_a_person
-from sluice.turn.failures import class_of, guided
-from sluice.turn.repeats import output_digest
-from sluice.values.calls import call_digest
-from sluice.values.healed import HealedArguments, healed_digest
-from sluice.values.messages import AssistantMessage, ToolCall, ToolMessage
-from sluice.values.results import ToolResult
 
 UNREADABLE = "it cannot be read"
 MOST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log
@@ -51,40 +51,6 @@ class Report(msgspec.Struct, frozen=True):
     unended: tuple[str, ...] = ()
 
 
-class View:
-    """What a checker reads. `secrets` are words that may be in no file of the store; `state` is the folder of pre-images,
-    where those of runs begun before `since` may be gone."""
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        secrets: Sequence[str] = (),
-        state: Path | None = None,
-        since: float | None = None,
-    ) -> None:
-        self.connection = connection
-        self.path = path
-        self.secrets = secrets
-        self.state = state
-        self.since = since
-        alive = "FROM session WHERE project != ?"  # the rest is being removed, from its end on
-        self.sessions = [str(id) for (id,) in connection.execute(f"SELECT id {alive} ORDER BY last", (REMOVED,))]
-        self.held = {id for id in self.sessions if holder(lock_folder(path), id) is not None}
-        self.runs = connection.execute(
-            "SELECT id, session, outcome, duration_ns, chunks FROM run "  # noqa: S608
-            f"WHERE session IN (SELECT id {alive}) ORDER BY session, number",
-            (REMOVED,),
-        ).fetchall()
-        last = {session: run for run, session, *_ in self.runs}
-        self.unended = {s: r for r, s, outcome, *_ in self.runs if outcome is None and last[s] == r}
-
-    def query(self, sql: str, *given: object) -> list[tuple[object, ...]]:
-        """All rows of a query."""
-        return self.connection.execute(sql, given).fetchall()
-
-
-Found = Iterator[tuple[str, str]]
 Checker = Callable[[View], Found]
 
 
@@ -162,127 +128,6 @@ def one_end(view: View) -> Found:
             yield session, "messages of one run stand behind those of a later one"
 
 
-def calls_have_one_result(view: View) -> Found:
-    """P1: each call has exactly one result, directly behind its reply and in order.
-
-    Only at the end of a session none may be there yet: where its last run may go on, or was interrupted while a person was
-    asked about the very call that is the first without one.
-    """
-    for session in view.sessions:
-        waiting: list[ToolCall] = []
-        for stored in rows.stored_messages(view.connection, session):
-            message = stored.message
-            if isinstance(message, ToolMessage):
-                if not waiting or waiting[0].id != message.call_id:
-                    yield f"{session}@{stored.seq}", "a result without its call"
-                else:
-                    waiting.pop(0)
-                continue
-            if waiting:
-                yield f"{session}@{stored.seq}", f"{len(waiting)} calls before it have no result"
-            waiting = list(message.tool_calls) if isinstance(message, AssistantMessage) else []
-        # Without an end the session is at work, or awaits its recovery.
-        if waiting and session not in view.unended and wait_for_a_person(view.connection, session) is None:
-            yield session, f"{len(waiting)} calls at its end have no result"
-
-
-def results_are_true(view: View) -> Found:
-    """P2: a result says what became of its call, and of nothing that was started that it did not run."""
-    for place, position, key, said in _answered(view):
-        started = view.query("SELECT result FROM call WHERE run = ? AND turn = ? AND position = ?", *key)
-        if not started:
-            continue
-        if said.content.startswith("[not_started]"):
-            yield place, f"call {position} was started, and its result says it was not"
-        elif started[0][0] is not None and not _is_told(said, str(started[0][0])):
-            yield place, f"the result of call {position} is not what the call came to"
-
-
-def _is_told(said: ToolMessage, stored: str) -> bool:
-    result = msgspec.json.decode(stored, type=ToolResult)
-    if said.status == "unknown_outcome":
-        return True  # nobody could read what it came to
-    same = said.ok == result.ok and (said.status or "ok") == result.status
-    # What cannot be stored as text is another character in one of the two.
-    if not same or not said.digest or "\ufffd" in stored:
-        return same
-    advised = guided(result, class_of(result))  # as it was told, unless the run ended by it
-    return said.digest in (output_digest(result), output_digest(advised))
-
-
-def _answered(view: View) -> Iterator[tuple[str, int, tuple[str, int, int], ToolMessage]]:
-    """Message, position, key (run, turn, position) and result of every call that has one."""
-    for session, seq, run, turn, position in _calls(view):
-        found = view.query(
-            "SELECT body FROM part WHERE session = ? AND answers_seq = ? ORDER BY answers_position LIMIT 1 OFFSET ?",
-            session,
-            seq,
-            position,
-        )
-        if found:
-            said = msgspec.json.decode(str(found[0][0]), type=ToolMessage)
-            yield f"{session}@{seq}", position, (run, turn, position), said
-
-
-def calls_start_as_judged(view: View) -> Found:
-    """X1: a call starts at most once, what started is what the reply asked for, and nothing ran without its start."""
-    for where, asked, key, said in _answered(view):
-        # A result of ours says in a digest what its call came to; that of a conversation that was taken over does not.
-        started = "SELECT 1 FROM call WHERE run = ? AND turn = ? AND position = ?"
-        if said.ok and said.digest and not view.query(started, *key):
-            yield where, f"call {asked} ran, and its start is not there"
-    by_key = {(run, turn, position): (session, seq) for session, seq, run, turn, position in _calls(view)}
-    for run, turn, position, tool, digest, rule, result in view.query(
-        "SELECT run, turn, position, tool, digest, rule, result FROM call"
-    ):
-        place = by_key.get((str(run), int(str(turn)), int(str(position))))
-        if place is None:
-            yield str(run), f"call {turn}/{position} was started and no reply asked for it"
-            continue
-        calls = view.query(
-            "SELECT body FROM part WHERE session = ? AND seq = ? AND kind = 'call' ORDER BY position", *place
-        )
-        call = msgspec.json.decode(str(calls[int(str(position))][0]), type=ToolCall)
-        fits = call_digest(call.name, call.arguments) == digest
-        if str(rule).startswith("healed:"):
-            fits = call.status == "cut" and (result is None or _healed(call, str(result)) == digest)
-        if not fits or tool != call.name:
-            yield f"{place[0]}@{place[1]}", f"call {position} started with other arguments than the reply holds"
-
-
-def _healed(call: ToolCall, result: str) -> str:
-    """The digest of a call that was cut and ran with the closed arguments that its result names (W9)."""
-    facts = msgspec.json.decode(result, type=dict).get("facts", {})
-    text = facts.get("healed") if isinstance(facts, dict) else None
-    return healed_digest(call.name, HealedArguments(written=call.arguments, text=text)) if isinstance(text, str) else ""
-
-
-def _calls(view: View) -> Iterator[tuple[str, int, str, int, int]]:
-    """Session, message, run, turn and position of every call that a run asked for."""
-    for session, seq, run, turn, count in view.query(
-        "SELECT m.session, m.seq, m.run, m.turn, count(*) FROM message m JOIN part p "
-        "ON p.session = m.session AND p.seq = m.seq AND p.kind = 'call' "
-        "WHERE m.run IS NOT NULL AND m.turn IS NOT NULL GROUP BY m.session, m.seq"
-    ):
-        for position in range(int(str(count))):
-            yield str(session), int(str(seq)), str(run), int(str(turn)), position
-
-
-def approvals_bind(view: View) -> Found:
-    """X2: an approval covers the call that started, and no call started on a no or on no answer."""
-    for run, turn, position, granted, same in view.query(
-        "SELECT a.run, a.turn, a.position, a.granted, a.digest = c.digest FROM approval a JOIN call c "
-        "ON c.run = a.run AND c.turn = a.turn AND c.position = a.position"
-    ):
-        if not granted or not same:
-            yield str(run), f"call {turn}/{position} started without an approval of just this call"
-    for run, turn, position in view.query(
-        "SELECT run, turn, position FROM call c WHERE rule LIKE 'granted:%' AND NOT EXISTS (SELECT 1 FROM approval a "
-        "WHERE a.run = c.run AND a.turn = c.turn AND a.position = c.position)"
-    ):
-        yield str(run), f"call {turn}/{position} started as approved, and nobody was asked"
-
-
 def one_writer(view: View) -> Found:
     """O1: at most one run of a session goes on."""
     for session, count in view.query("SELECT session, count(*) FROM run WHERE outcome IS NULL GROUP BY session"):
@@ -333,18 +178,6 @@ def nothing_is_open_to_others(view: View) -> Found:
     files = [Path(f"{view.path}{e}") for e in ("", "-wal", "-shm", "-journal", ".users", ".turn")]
     yield from open_to_others([*files, lock_folder(view.path)])
     yield from secrets_in(files, view.secrets)
-
-
-def ended_runs_run_nothing(view: View) -> Found:
-    """C1: in a run that has ended every started call has its end, but for one that a later run took up and that runs now."""
-    for run, tool in view.query(
-        "SELECT c.run, c.tool FROM call c JOIN run r ON r.id = c.run WHERE r.outcome IS NOT NULL AND c.status IS NULL "
-        "AND NOT (r.outcome = ? AND EXISTS (SELECT 1 FROM run l WHERE l.session = r.session AND l.number > r.number "
-        "AND l.outcome IS NULL) AND EXISTS (SELECT 1 FROM approval a WHERE a.run = c.run AND a.turn = c.turn "
-        "AND a.position = c.position AND a.granted = 1))",
-        rows.INTERRUPTED,
-    ):
-        yield str(run), f"a call of {tool} has no end, and its run has"
 
 
 def order_is_by_number(view: View) -> Found:
