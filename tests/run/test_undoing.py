@@ -293,7 +293,9 @@ def test_a_store_that_takes_nothing_is_said_and_the_files_are_given_back(
     assert _undo(tmp_path).run is None
 
 
-def test_where_no_lock_can_be_made_nobody_else_works_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_lock_can_be_made_only_a_disk_for_reading_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _writes(tmp_path, a="A")
 
     def refuse(kind: int) -> Any:
@@ -308,5 +310,8 @@ def test_where_no_lock_can_be_made_nobody_else_works_either(tmp_path: Path, monk
     ) as said:
         _undo(tmp_path)
     assert said.value.kind == "full"
+    monkeypatch.setattr("sluice.session.locks.SessionLock", refuse(errno.EACCES))
+    with pytest.raises(StoreError, match="Permission denied"):
+        _undo(tmp_path)
     monkeypatch.setattr("sluice.session.locks.SessionLock", refuse(errno.EROFS))
     assert _names(_undo(tmp_path).restored) == ["a.txt"]

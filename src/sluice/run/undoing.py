@@ -180,14 +180,16 @@ def _alone(path: Path, session: str, dry: bool, holding: bool) -> Iterator[None]
         if held is None and not dry:
             try:
                 lock = SessionLock(folder, session)
-            except StoreError:
+            except StoreError as error:
+                if error.kind != "held":
+                    raise
                 held = holder(folder, session) or 0
             except OSError as error:
-                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                if error.errno != errno.EROFS:
                     raise StoreError(
                         "full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "io",
                         f"the session cannot be locked in {str(folder)!r}: {error.strerror or error}; nothing was undone",
-                    ) from None  # where no lock can be made, nobody else can begin to work on it either
+                    ) from None  # where nothing can be written, nobody else can begin to work on it either
         if held is not None:
             who = f"process {held}" if held else "another process"
             raise StoreError(
