@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from sluice.testing import fault_questions, faults
+from sluice.testing import fault_forms, fault_questions, fault_recovery, faults
 from sluice.testing.fault_agent import FAULTY, append
 from sluice.testing.fault_disk import damage
 from sluice.testing.fault_forms import transcripts
@@ -32,6 +32,7 @@ def test_sessions_survive_what_the_driver_does_to_them() -> None:
     assert figures.in_stream > figures.injected["kill"] / 2, "the kills did not meet runs at work"
     assert figures.recovery_cpu < faults.MOST_RECOVERY_SECONDS
     assert figures.log_bytes < 64 * 2**20
+    assert all(figures.injected[name] or name in figures.left_out for name in faults.SHARES)
 
 
 def test_every_class_of_faults_can_be_done_here() -> None:
@@ -171,3 +172,24 @@ def test_damage_changes_the_store(tmp_path) -> None:
         damage(store, random.Random(seed))
         changed += store.read_bytes() != good
     assert changed > 35  # a page may be exchanged with itself
+
+
+def test_a_recovery_that_comes_to_something_else_is_noticed(driver, monkeypatch) -> None:
+    driver.store()
+    fault_recovery.recovery(driver, driver.scripts)
+    assert driver.figures.good(), driver.figures.lines()
+    real = fault_recovery._rows
+
+    def other(store):
+        return {**real(store), "notice": [(str(store),)]}
+
+    monkeypatch.setattr(fault_recovery, "_rows", other)
+    fault_recovery.recovery(driver, driver.scripts)
+    assert any("without them" in line for line in driver.figures.faults)
+
+
+def test_a_provider_that_fails_after_tools_have_run_is_met(driver) -> None:
+    driver.dice.seed(3)
+    fault_forms.retry(driver)
+    assert driver.figures.survived["retry"] == 1, driver.figures.lines()
+    assert not driver.provider.harm

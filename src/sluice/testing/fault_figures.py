@@ -43,6 +43,7 @@ class Figures(msgspec.Struct, kw_only=True):
     killed: int = 0
     power: Counter[str] = msgspec.field(default_factory=Counter)  # play: disks built after the power failed in it
     power_moments: int = 0  # syncs and things told after which it may fail, in all plays
+    power_least: int = 0  # disks with only what was synced by such a moment
     questions: Counter[str] = msgspec.field(default_factory=Counter)  # what came of calls that a person was asked about
     lost: int = 0  # acknowledged deltas that were not in the store
     twice: int = 0  # calls that had their effect twice
@@ -66,7 +67,9 @@ class Figures(msgspec.Struct, kw_only=True):
             out += [f"  {name:<12} {count:>6}" for name, count in sorted(self.points.items())]
         if self.power:
             out.append(f"disks after a power failure: {sum(self.power.values())} of {len(self.power)} plays")
-            out.append(f"  with {self.power_moments} syncs and things told, after any of which it may fail")
+            out.append(
+                f"  {self.power_least} with only what was synced, after {self.power_moments} syncs and things told"
+            )
             out += [f"  {name:<18} {count:>6}" for name, count in sorted(self.power.items())]
         if self.questions:
             out.append(f"calls that waited for a person: {', '.join(f'{n} {c}' for n, c in self.questions.items())}")

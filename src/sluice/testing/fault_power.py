@@ -63,6 +63,9 @@ PLAYS = {
     "without a log": Play("two prompts", (({"network": True},),), new=True),
     "killed before": Play("go on", (({"kill_after": _SOON},), ({},))),
     "killed in a change": Play("change", (({"kill_after": _SOON},), ({},)), new=True),
+    "asked": Play("go on", (({"person": "yes"},),)),
+    "killed at a question": Play("go on", (({"person": "dies"},), ({"person": "yes"},))),
+    "shrunk": Play("two prompts", (({"compacts": True},),)),
     "a sync fails": Play("two prompts", (({"prompts": 4},),), fails=True),
     "a sync fails in a change": Play("change", (({"prompts": 3},),), fails=True),
     "a sync fails beside another": Play("go on", (({"prompts": 4}, {"wish": Wish(), "prompts": 4}),), fails=True),
@@ -113,6 +116,7 @@ class Power:
         if wanted:
             self._seen.add(digest)
             self.figures.power[tape.play] += 1
+            self.figures.power_least += way == "least"
             self._judge(tape.play, f"{tape.play}: {way}, {tape.disk.words(moment)}", store)
         self._driver.forget(store)
         return wanted
@@ -194,7 +198,7 @@ class Power:
                 for job, one in zip(jobs, logs, strict=True)
             ]
             for job, ended in zip(jobs, driver.agents(*traced), strict=True):
-                if ended.exit_code != 0 and job.kill_after is None and not play.fails:
+                if ended.exit_code != 0 and job.kill_after is None and job.person != "dies" and not play.fails:
                     raise RuntimeError(f"the play {name!r} ended with exit code {ended.exit_code}")
             disk.apply(sorted(event for one in logs for event in events(one, str(driver.folder))))
             for one in logs:
