@@ -212,7 +212,8 @@ class Interaction(Protocol):
         ...
 
     async def undo(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Takes back the last run's file changes: files restored, and one line for each that was not touched.
+        """Takes back the last run's file changes, and when asked again those of the run before: files restored, and lines
+        about those that were not touched.
 
         The model is told of it with the next prompt.
         """

@@ -193,7 +193,8 @@ def _alone(path: Path, session: str, dry: bool, holding: bool) -> Iterator[None]
         if held is not None:
             who = f"process {held}" if held else "another process"
             raise StoreError(
-                "held", f"session {session} is in use by {who}; its changes can be undone once that has ended"
+                "held",
+                f"session {session} is in use by {who}; its changes can be undone once that has ended, or by /undo there",
             )
     try:
         yield
