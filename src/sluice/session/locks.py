@@ -111,13 +111,8 @@ class SessionLock:
                 os.close(fd)
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise
-                raise StoreError("held", self._words()) from None
+                raise in_use(self._path.parent, self.session) from None
             os.close(fd)
-
-    def _words(self) -> str:
-        found = holder(self._path.parent, self.session)
-        who = f"process {found}" if found else "another process"
-        return f"session {self.session} is in use by {who}; wait for it, or work on a copy with --fork {self.session}"
 
     def close(self) -> None:
         """Lets the session go. Closing twice is fine."""
@@ -126,6 +121,15 @@ class SessionLock:
                 self._path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = -1
+
+
+def in_use(folder: Path, session: str) -> StoreError:
+    """That another process works with this session, and which."""
+    found = holder(folder, session)
+    who = f"process {found}" if found else "another process"
+    return StoreError(
+        "held", f"session {session} is in use by {who}; wait for it, or work on a copy with --fork {session}"
+    )
 
 
 def holder(folder: Path, session: str) -> int | None:

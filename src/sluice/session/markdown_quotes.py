@@ -6,6 +6,7 @@ ours. Text of which that cannot be ruled out line by line is put into a fence, u
 
 from __future__ import annotations
 
+import html
 import re
 
 _LINES = re.compile(r"\r\n|\n|\r")
@@ -14,6 +15,8 @@ _BEFORE_BLOCKS = " \t>-*+0123456789.)"  # what may stand before a block in a lis
 # The number and the dot of a message's heading, the heading of the sums, the line above a call.
 _OURS = re.compile(r"\W*(?:\d+\W{0,3}[\u00b7\u2022\u2219\u22c5\u30fb]|Used\W*$|Call of\b)")
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_UNSEEN = re.compile(r"<[^>]*>|\\")  # what is not there any more where Markdown is shown
+_MOST_LINE = 1000  # characters of a line in which ours is looked for
 _MOST_NAME = 200  # characters of a name in a heading
 
 
@@ -52,7 +55,7 @@ def _keeps_to_itself(text: str) -> bool:
     """
     fence = ""
     for line in _LINES.split(text):
-        if _OURS.match(line[:_MOST_NAME]):
+        if _OURS.match(_UNSEEN.sub("", html.unescape(line[:_MOST_LINE]))):
             return False
         block = line.lstrip(_BEFORE_BLOCKS)
         if block.startswith(("```", "~~~")):
