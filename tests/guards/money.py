@@ -12,11 +12,22 @@ import sys
 from removal import Guard, main
 
 R, T = "src/sluice/run/", "tests/run/"
-CALL, TURN, METER, SUMMARY, SHRINK, SHORT, COMPACT = (
+CALL, TURN, METER, SUMMARY, SHRINK, SHORT, COMPACT, STAND = (
     R + f"{name}.py"
-    for name in ("model_call", "model_turn", "metering", "summarising", "shrinking", "shortening", "compacting")
+    for name in (
+        "model_call",
+        "model_turn",
+        "metering",
+        "summarising",
+        "shrinking",
+        "shortening",
+        "compacting",
+        "stand_in",
+    )
 )
-MONEY, CHILDREN, OUTGROWN, BETWEEN = (T + f"test_{name}.py" for name in ("money", "metering", "outgrown", "compacting"))
+MONEY, CHILDREN, OUTGROWN, BETWEEN, STAND_IN = (
+    T + f"test_{name}.py" for name in ("money", "metering", "outgrown", "compacting", "stand_in")
+)
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place, the tests, and of them those that must notice)
 _TABLE = {
@@ -32,10 +43,18 @@ _TABLE = {
     "what arrived is more than was told": (METER, "max(usage.output_tokens, guess.output_tokens)", "usage.output_tokens", CHILDREN, "broken_reply_used"),
     "a child counts": (METER, "            outer._inside.append(charge)\n", "", CHILDREN, "a_limit_that_a_child_passed"),
     "a grandchild counts": (METER, "            outer._add(charge)\n", "            outer.used += charge\n            outer._budget.spend(charge.tokens, charge.cost)\n", CHILDREN, "grandchildren"),
-    "a child stops": (TURN, "        if (refusal := scope.meter.refusal()) is not None:\n", "        if (refusal := None) is not None:\n", CHILDREN, "nothing_left"),
+    "a child stops": (TURN, "        if (refusal := scope.meter.refusal(size)) is not None:\n", "        if (refusal := None) is not None:\n", CHILDREN, "nothing_left"),
     "after the end nobody pays": (METER, "        self._open = False\n", "        pass\n", CHILDREN, "goes_on_after_the_run"),
     "no call after a child's last cent": ("src/sluice/turn/budget.py", "        if (spent := self.spent_out()) is not None:\n            return spent\n", "", CHILDREN, "a_limit_that_a_child_passed"),
     "an unknown part": (METER, "sum(costs) if costs and len(costs) == len(told) else None)", "sum(costs) if costs else None)", MONEY, "one_unknown_part"),
+    "nothing may be paid": (METER, "        if (end := self._budget.unpaid(cost)) is not None:\n            return end\n", "", MONEY, "nothing_may_be_paid"),
+    "nothing may be paid inside": (METER, " or outer._budget.unpaid(cost)", "", CHILDREN, "nothing_may_be_paid"),
+    "a limit met by an estimate says so": ("src/sluice/turn/machine.py", "fact.cost, fact.estimated)\n        self._breaks = 0\n", "fact.cost)\n        self._breaks = 0\n", MONEY, "estimated_is_marked"),
+    "the user's words stay": (SHRINK, "StandIn(chosen(words, most // part), summary)", "StandIn((), summary)", STAND_IN, "stay_as_they_were"),
+    "the user's words are taken along": (STAND, "            found += earlier.words\n", "            pass\n", STAND_IN, "second_summary"),
+    "their lengths say where they end": (STAND, "        end = heading.end() + int(heading[2])\n", "        end = content.index(chr(10) * 2, heading.end())\n", STAND_IN, "read_again"),
+    "a user's own message is none": (STAND, ' or message.origin != "host"', "", STAND_IN, "looks_like_one"),
+    "fewer words where it is tight": (SHRINK, "_FEWER = (1, 2, 4, 16)", "_FEWER = (1,)", STAND_IN, "refused_only_then"),
     "no larger summary": (SHRINK, "    if measure() >= short:\n", "    if measure() > short:\n", OUTGROWN, "as_large_as"),
     "no summary in vain": (SHRINK, "    if alone > goal:\n", "    if False:\n", OUTGROWN, "alone_too_large"),
     "room for the summary": (SHRINK, "        talk.messages = step(talk.messages, slice(1, None))\n", "        pass\n", OUTGROWN, "no_room"),

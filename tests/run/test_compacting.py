@@ -218,7 +218,7 @@ def test_what_was_used_counts_also_where_it_cannot_be_stored() -> None:
     assert [(one.ok, one.usage is not None) for one in told] == [(False, True)]
 
 
-@pytest.mark.parametrize("limits", [{"max_tokens_total": 500}, {"max_cost": 0.01}])
+@pytest.mark.parametrize("limits", [{"max_tokens_total": 500}, {"max_cost": 0.01}, {"max_cost": 0.0}])
 def test_a_summary_that_would_alone_pass_a_limit_is_not_asked_for(limits: dict[str, float]) -> None:
     world = World(model=PRICED, limits=limits)
     before = _talk(world, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from sluice.errors import TransportError
 from sluice.limits import Limits
 from sluice.run.metering import Charge, Meter, usage_of
 from sluice.run.parts import NoHooks
+from sluice.run.prices import ModelEntry
 from sluice.values import notices as n
 from sluice.values.messages import Reply, Usage
 
@@ -38,6 +40,22 @@ def parent(inside: Callable[[], Any], *scripts: Any, limits: dict[str, Any] | No
 
 def ask(*names: str) -> list[bytes]:
     return used(calls(*names), 100, 1)  # costs 0.011
+
+
+def test_where_nothing_may_be_paid_a_child_sends_nothing_that_has_a_price() -> None:
+    """The run around it may be one of a model that costs nothing."""
+    inner = child(used(text("found"), 2000, 20))
+
+    async def inside() -> str:
+        end = await _ended(inner)
+        return f"{end.outcome}: {end.message}"
+
+    world = parent(inside, ask("delegate"), used(text("fine"), 100, 1), limits={"max_cost": 0.0})
+    world.parts = dataclasses.replace(world.parts, model=ModelEntry(input=0.0, output=0.0))
+    assert of(world.run(), n.RunFinished)[0].outcome == "completed"
+    told = world.transport.bodies[1]["messages"][-1]["content"]
+    assert told.startswith("limit:cost: of the run that this one works for: a request would cost about $")
+    assert inner.transport.bodies == []
 
 
 @pytest.mark.parametrize("in_a_thread", [False, True])

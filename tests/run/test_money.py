@@ -275,6 +275,47 @@ def test_a_reply_that_broke_off_counts_for_the_limits(limits: dict[str, Any]) ->
     assert end.outcome.startswith("limit:")
 
 
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"max_cost": 0.02}, "cost about $"), ({"max_tokens_total": 20}, "used about ")],
+    ids=["cost", "tokens"],
+)
+@pytest.mark.parametrize("broke", [False, True])
+def test_a_limit_that_is_met_by_what_was_estimated_is_marked(limits: dict[str, Any], words: str, broke: bool) -> None:
+    reply = [event({"content": "x" * 400})] if broke else calls("look", say="x" * 400)
+    (end,) = of(World(reply, model=PRICED, limits=limits).run(), n.RunFinished)
+    assert end.outcome.startswith("limit:")
+    assert words in end.message
+    assert end.usage.estimated
+    counting = World(used(calls("look"), 1000, 10), model=PRICED, limits=limits).run()
+    assert "about" not in of(counting, n.RunFinished)[0].message, "where the provider counted, nothing is about"
+
+
+def test_a_cost_that_the_provider_told_is_not_estimated_though_other_tokens_are() -> None:
+    script = [used(calls("look"), 1000, 10, cost=0.3), calls("look", say="x")]
+    (end,) = of(World(*script, limits={"max_cost": 0.3}).run(), n.RunFinished)
+    assert end.message == "the run cost $0.3000 and $0.3 are allowed"
+
+
+# -- nothing may be paid
+
+
+@pytest.mark.parametrize("prices", [{"input": 100.0, "output": 1000.0}, {"input": 0.0, "output": 5.0}])
+def test_where_nothing_may_be_paid_nothing_with_a_price_is_sent(prices: dict[str, float]) -> None:
+    world = World(text("never"), model=ModelEntry(**prices), limits={"max_cost": 0.0})
+    (end,) = of(world.run(), n.RunFinished)
+    assert (end.outcome, end.exit_code, end.turns, end.cost) == ("limit:cost", 3, 0, None)
+    assert end.message.startswith("a request would cost about $0.")
+    assert end.message.endswith(" or more, and $0 are allowed")
+    assert world.transport.bodies == []
+
+
+@pytest.mark.parametrize("model", [ModelEntry(input=0.0, output=0.0), ModelEntry()])
+def test_where_nothing_may_be_paid_what_costs_nothing_or_has_no_known_price_is_sent(model: ModelEntry) -> None:
+    world = World(used(text("fine"), 1000, 10), model=model, limits={"max_cost": 0.0})
+    assert of(world.run(), n.RunFinished)[0].outcome == "completed"
+
+
 # -- whose word counts
 
 

@@ -38,6 +38,19 @@ def test_what_was_used_beside_a_reply_is_no_reply() -> None:
     ]
 
 
+def test_money_for_what_was_estimated_is_marked_so() -> None:
+    guess = Usage(input_tokens=10, output_tokens=1, estimated=True)
+    spending = Spending([Spent(1, 1, guess, 0.5), Spent(1, 2, Usage(input_tokens=1), 0.25)])
+    assert list(spending.lines()) == [
+        "run 1: about 11 tokens in, 1 out, about $0.7500",
+        "  turn 1: about 10 tokens in, 1 out, about $0.5000",
+        "  turn 2: 1 tokens in, 0 out, $0.2500",
+        "session: about 11 tokens in, 1 out, about $0.7500",
+    ]
+    spending.add(3, Usage(input_tokens=1), None)
+    assert "at least about $0.7500, the price" in list(spending.lines())[-1]
+
+
 def test_what_is_not_known_is_said() -> None:
     spending = Spending()
     assert spending.cost is None

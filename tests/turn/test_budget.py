@@ -49,3 +49,14 @@ def test_what_agents_inside_calls_used_stops_the_next_call() -> None:
     assert budget.start(["mutating"], 0) == ("limit:cost", "the run cost $0.5000 and $0.5 are allowed")
     budget.spend(90, None)
     assert (budget.start(["mutating"], 0) or ("",))[0] == "limit:tokens_total"
+
+
+def test_what_was_estimated_is_told_as_such_and_only_that() -> None:
+    budget = Budget(Limits(max_cost=0.5))
+    budget.spend(10, None, True)
+    budget.spend(10, 0.5)
+    assert budget.spent_out() == ("limit:cost", "the run cost $0.5000 and $0.5 are allowed")
+    budget.spend(10, 0.25, True)
+    assert budget.copy().spent_out() == ("limit:cost", "the run cost about $0.7500 and $0.5 are allowed")
+    budget.limits = Limits(max_tokens_total=30)
+    assert budget.spent_out() == ("limit:tokens_total", "the run used about 30 tokens and 30 are allowed")

@@ -278,7 +278,7 @@ def test_the_end_says_what_went_wrong_what_it_cost_and_what_is_not_saved() -> No
     )
     assert "limit:max_turns: 20 turns are used up\n" in err
     assert "not saved: the last message" in err
-    assert "20 turns · 0 calls · about 1 tokens in, 1 out · $0.5000 ·" in err
+    assert "20 turns · 0 calls · about 1 tokens in, 1 out · about $0.5000 ·" in err
 
 
 def test_a_model_that_returns_nothing_is_said() -> None:

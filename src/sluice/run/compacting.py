@@ -14,7 +14,7 @@ import msgspec
 from sluice.errors import StoreError
 from sluice.run.conversation import Talk
 from sluice.run.images import overweight
-from sluice.run.metering import Meter
+from sluice.run.metering import Meter, least
 from sluice.run.parts import Parts
 from sluice.run.shrinking import Shrunk, shrink
 from sluice.values.messages import Usage
@@ -83,7 +83,7 @@ async def _compact(talk: Talk, parts: Parts, used: list[Usage]) -> Shrunk:
     original = talk.messages
 
     def may_ask(sent: int) -> str:
-        return _refusal(parts, Usage(input_tokens=sent // 4, estimated=True))
+        return _refusal(parts, least(sent))
 
     shrunk = await shrink(talk, parts, lambda: _size(talk, parts), None, used, wanted=True, may_ask=may_ask)
     if shrunk.ok:

@@ -84,15 +84,21 @@ class Meter:
         """The limit that is met once this is counted too, by its field of `Limits`, and one line; `None` if none is."""
         budget = self._budget.copy()
         for one in used:
-            budget.spend(one.input_tokens + one.output_tokens, self._cost_of(one))
+            budget.spend(one.input_tokens + one.output_tokens, self._cost_of(one), one.estimated)
         end = budget.spent_out()
         return None if end is None else ("max_" + end[0].removeprefix("limit:"), end[1])
 
-    def refusal(self) -> End | None:
-        """Why no further request may be sent, by a limit of a run around this one; `None` if it may."""
+    def refusal(self, sent: int) -> End | None:
+        """Why no further request, of `sent` bytes, may be sent; `None` if it may.
+
+        That is so by a limit of a run around this one, and where nothing may be paid (`max_cost` 0) but it has a price.
+        """
+        cost = self._cost_of(least(sent))
+        if (end := self._budget.unpaid(cost)) is not None:
+            return end
         outer = self._outer
         while outer is not None:
-            if outer._open and (end := outer._spent_out()) is not None:
+            if outer._open and (end := outer._spent_out() or outer._budget.unpaid(cost)) is not None:
                 return end[0], f"of the run that this one works for: {end[1]}"
             outer = outer._outer
         return None
@@ -100,7 +106,7 @@ class Meter:
     def _add(self, charge: Charge) -> None:
         with self._lock:
             self.used += charge
-            self._budget.spend(charge.tokens, charge.cost)
+            self._budget.spend(charge.tokens, charge.cost, charge.usage.estimated)
         outer = self._outer
         if outer is not None and outer._open and charge.tokens:
             outer._inside.append(charge)
@@ -111,6 +117,11 @@ class Meter:
         if most is not None and self._elapsed() >= most:
             return outcomes.limit("max_seconds"), f"it took longer than {most:g} seconds"
         return self._budget.spent_out()
+
+
+def least(sent: int) -> Usage:
+    """What a request of so many bytes uses at least, about: its own tokens, and one of a reply."""
+    return Usage(input_tokens=max(sent // 4, 1), output_tokens=1, estimated=True)
 
 
 def usage_of(reply: Reply, sent: int, *, whole: bool = True) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -55,7 +55,7 @@ class ModelTurns:
         added = await scope.until_stopped(hooks.prepare_turn(command.turn, scope.talk.messages))
         scope.talk.extra = tuple(added)
         size = self._make_request()
-        if (refusal := scope.meter.refusal()) is not None:
+        if (refusal := scope.meter.refusal(size)) is not None:
             scope.tell(f.HostStopped(at=scope.now(), outcome=refusal[0], message=refusal[1]))
             return
         scope.tell(f.Prepared(at=scope.now(), turn=command.turn, context_bytes=size))
@@ -107,10 +107,10 @@ class ModelTurns:
         if ok:
             await keep_shrunk(scope)
         at = scope.now()
-        scope.tell(f.Summarised(at=at, ok=ok, context_bytes=after, tokens=charge.tokens, cost=charge.cost))
+        scope.tell(f.Summarised(at=at, ok=ok, context_bytes=after, **_for_limits(charge)))
 
-    def _may_ask(self, _bytes: int) -> str:
-        refusal = self._scope.meter.refusal()
+    def _may_ask(self, sent: int) -> str:
+        refusal = self._scope.meter.refusal(sent)
         return refusal[1] if refusal is not None else ""
 
     async def _tell_used(self, turn: int, by: Literal["attempt", "stopped"], charge: Charge) -> None:
@@ -197,8 +197,8 @@ class ModelTurns:
             scope.host_failed(error)
         parts = scope.parts
         healed = healed_calls(reply, parts.executor.specs()) if parts.policy.accept_healed else ()
-        tokens, cost = _for_limits(charge, lost, await scope.used_inside(turn))
-        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, tokens=tokens, cost=cost, healed=healed))
+        used = _for_limits(charge, lost, await scope.used_inside(turn))
+        self._answer(f.Replied(at=scope.now(), turn=turn, reply=reply, healed=healed, **used))
 
     async def _broke(self, turn: int, broken: BrokenReply, lost: Charge, watcher: TurnWatcher) -> None:
         scope = self._scope
@@ -212,7 +212,7 @@ class ModelTurns:
                 charge = await self._lost(turn, [partial.usage], stopped=broken.kind == "aborted")
                 partial = None
             await watcher.withdraw_all(broken.message)
-        tokens, cost = _for_limits(charge, lost, await scope.used_inside(turn))
+        used = _for_limits(charge, lost, await scope.used_inside(turn))
         self._answer(
             f.ModelFailed(
                 at=scope.now(),
@@ -222,8 +222,7 @@ class ModelTurns:
                 partial=partial,
                 bound=broken.bound,
                 code=broken.code,
-                tokens=tokens,
-                cost=cost,
+                **used,
             )
         )
 
@@ -274,7 +273,14 @@ class ModelTurns:
         return message, charge
 
 
-def _for_limits(*charges: Charge) -> tuple[int, float | None]:
+class _Spent(TypedDict):
+    tokens: int
+    cost: float | None
+    estimated: bool
+
+
+def _for_limits(*charges: Charge) -> _Spent:
     """Tokens and US dollars as the limits count them: what is not known adds nothing."""
     known = [one.cost for one in charges if one.cost is not None]
-    return sum(one.tokens for one in charges), sum(known) if known else None
+    estimated = any(one.usage.estimated for one in charges)
+    return {"tokens": sum(one.tokens for one in charges), "cost": sum(known) if known else None, "estimated": estimated}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from sluice.values.messages import Usage
+from sluice.values.money import dollars
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -89,10 +90,11 @@ def _words(found: list[Spent]) -> str:
         parts.insert(1, f"of them {usage.cached_tokens:,} cached")
     cost = _cost(found)
     known = sum(one.cost for one in found if one.cost is not None)
+    estimated = any(one.usage.estimated for one in found if one.cost)
     if cost is not None:
-        parts.append(f"${cost:.4f}")
+        parts.append(dollars(cost, estimated=estimated))
     elif known:
-        parts.append(f"at least ${known:.4f}, the price of some replies is not known")
+        parts.append(f"at least {dollars(known, estimated=estimated)}, the price of some replies is not known")
     else:
         parts.append("price not known")
     return ", ".join(parts)

@@ -244,7 +244,8 @@ class ToolCalls:
             scope.unsaved.append(f"the end of a call of {allowed.tool} was not stored: {words_of(error)}")
             scope.host_failed(error)
         inside = await scope.used_inside(self._turn(key))
-        scope.tell(f.Ran(at=scope.now(), key=key, result=result, tokens=inside.tokens, cost=inside.cost))
+        used, cost, estimated = inside.tokens, inside.cost, inside.usage.estimated
+        scope.tell(f.Ran(at=scope.now(), key=key, result=result, tokens=used, cost=cost, estimated=estimated))
 
     def run_failed(self, key: CallKey, error: Exception) -> None:
         """Answers for a `run` that raised."""

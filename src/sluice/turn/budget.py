@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from sluice.limits import Limits
 from sluice.turn import outcomes
 from sluice.turn.outcomes import End
+from sluice.values.money import dollars
 
 _MINUTE_NS = 60 * 1_000_000_000
 
@@ -15,7 +16,7 @@ class Budget:
     """What a run has used. `calls` counts every call asked for, whether it ran or not.
 
     `tokens` and `cost` (US dollars) are those of all replies and summaries so far, and of agents inside the calls; an
-    unknown cost adds nothing.
+    unknown cost adds nothing. `estimated` is whether a part of it is our estimate, and `cost_estimated` of the cost.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -23,6 +24,8 @@ class Budget:
         self.calls = 0
         self.tokens = 0
         self.cost = 0.0
+        self.estimated = False
+        self.cost_estimated = False
         self._started: dict[str, tuple[int, ...]] = {}
 
     def before_turn(self, turn: int) -> End | None:
@@ -31,19 +34,30 @@ class Budget:
             return self.spent_out()
         return outcomes.limit("max_turns"), f"the run's {self.limits.max_turns} turns are used up"
 
-    def spend(self, tokens: int, cost: float | None) -> None:
-        """A reply, a summary or an agent inside a call used this much."""
+    def spend(self, tokens: int, cost: float | None, estimated: bool = False) -> None:
+        """A reply, a summary or an agent inside a call used this much, by our own estimate if `estimated`."""
         self.tokens += tokens
         self.cost += cost or 0.0
+        self.estimated |= estimated
+        self.cost_estimated |= estimated and bool(cost)
 
     def spent_out(self) -> End | None:
         """Asked before each request and before the calls of a reply: is there anything left to spend?"""
-        most, dollars = self.limits.max_tokens_total, self.limits.max_cost
+        most, most_cost = self.limits.max_tokens_total, self.limits.max_cost
         if most is not None and self.tokens >= most:
-            return outcomes.limit("max_tokens_total"), f"the run used {self.tokens} tokens and {most} are allowed"
-        if dollars is not None and self.cost >= dollars and self.cost > 0:
-            return outcomes.limit("max_cost"), f"the run cost ${self.cost:.4f} and ${dollars:g} are allowed"
+            used = f"{'about ' if self.estimated else ''}{self.tokens} tokens"
+            return outcomes.limit("max_tokens_total"), f"the run used {used} and {most} are allowed"
+        if most_cost is not None and self.cost >= most_cost and self.cost > 0:
+            cost = dollars(self.cost, estimated=self.cost_estimated)
+            return outcomes.limit("max_cost"), f"the run cost {cost} and ${most_cost:g} are allowed"
         return None
+
+    def unpaid(self, cost: float | None) -> End | None:
+        """A request that costs about so much, if that is known, is about to be sent: is anything to be paid at all?"""
+        if self.limits.max_cost != 0 or not cost:
+            return None
+        price = dollars(cost, estimated=True)
+        return outcomes.limit("max_cost"), f"a request would cost {price} or more, and $0 are allowed"
 
     def reply(self, calls: int) -> End | None:
         """A reply asks for `calls` calls. With one too many none of them may run."""
@@ -87,9 +101,11 @@ class Budget:
         """An independent copy."""
         other = Budget(self.limits)
         other.calls, other.tokens, other.cost = self.calls, self.tokens, self.cost
+        other.estimated, other.cost_estimated = self.estimated, self.cost_estimated
         other._started = dict(self._started)
         return other
 
     def snapshot(self) -> tuple[object, ...]:
         """The whole state as plain values, for comparing."""
-        return (self.calls, self.tokens, self.cost, sorted(self._started.items()))
+        spent = (self.tokens, self.cost, self.estimated, self.cost_estimated)
+        return (self.calls, *spent, sorted(self._started.items()))

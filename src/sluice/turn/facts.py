@@ -55,19 +55,20 @@ class Prepared(_Fact, frozen=True, kw_only=True, tag="prepared"):
 class Summarised(_Fact, frozen=True, kw_only=True, tag="summarised"):
     """The context was shrunk (`ok`) or could not be; `context_bytes` is its size now, as in `Prepared`.
 
-    `tokens` and `cost` are what a summary used, as in `Replied`.
+    `tokens`, `cost` and `estimated` are what a summary used, as in `Replied`.
     """
 
     ok: bool
     context_bytes: int
     tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 class Replied(_Fact, frozen=True, kw_only=True, tag="replied"):
     """The model's reply came whole and is stored in the conversation.
 
-    `tokens` is what its request and it had together, counted or estimated; `cost` is in US dollars, `None` if unknown.
+    `tokens` is what its request and it had together, counted or `estimated`; `cost` is in US dollars, `None` if unknown.
     `healed` are calls that were cut and may be tried with closed arguments: only if the user switched it on (W9).
     """
 
@@ -75,6 +76,7 @@ class Replied(_Fact, frozen=True, kw_only=True, tag="replied"):
     reply: Reply
     tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
     healed: tuple[HealedCall, ...] = ()
 
 
@@ -83,7 +85,7 @@ class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
 
     `kind` is a `StreamFault` or a `TransportFault`. `partial` is what had arrived, *if it was stored in the
     conversation* (so its calls need results), else `None`. `bound` names the limit for kind `limit`, `code` is the
-    provider's own word or `context_overflow`. `tokens` and `cost` as in `Replied`.
+    provider's own word or `context_overflow`. `tokens`, `cost` and `estimated` as in `Replied`.
     """
 
     turn: int
@@ -94,6 +96,7 @@ class ModelFailed(_Fact, frozen=True, kw_only=True, tag="model_failed"):
     code: str | None = None
     tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 class Checked(_Fact, frozen=True, kw_only=True, tag="checked"):
@@ -143,13 +146,15 @@ class Started(_Fact, frozen=True, kw_only=True, tag="started"):
 class Ran(_Fact, frozen=True, kw_only=True, tag="ran"):
     """The call ended with `result`. Without `Started` before it: it could not be recorded and did not start.
 
-    `tokens` and `cost`, as in `Replied`, are what agents used that worked inside calls and hooks since this was last told.
+    `tokens`, `cost` and `estimated`, as in `Replied`, are what agents used that worked inside calls and hooks since this
+    was last told.
     """
 
     key: CallKey
     result: ToolResult
     tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 class Refused(_Fact, frozen=True, kw_only=True, tag="refused"):

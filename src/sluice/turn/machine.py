@@ -229,7 +229,7 @@ class Machine:
 
     def _summarised(self, fact: Summarised) -> list[Command]:
         self._to(_F.SUMMARISED)
-        self._budget.spend(fact.tokens, fact.cost)
+        self._budget.spend(fact.tokens, fact.cost, fact.estimated)
         if self.state is _R.SETTLED:  # stopped meanwhile
             return self._close(None)
         spent = self._budget.spent_out()
@@ -252,7 +252,7 @@ class Machine:
     def _replied(self, fact: Replied) -> list[Command]:
         self._expect(_F.REPLIED, fact.turn)
         self._to(_F.REPLIED)
-        self._budget.spend(fact.tokens, fact.cost)
+        self._budget.spend(fact.tokens, fact.cost, fact.estimated)
         self._breaks = 0
         reply = fact.reply
         self._ratio = bytes_per_token(self._request_bytes, reply.usage) or self._ratio
@@ -282,7 +282,7 @@ class Machine:
         if overflow and not self._overflowed and self.state is _R.CALLING:
             return self._overflow(fact)
         self._to(_F.MODEL_FAILED)
-        self._budget.spend(fact.tokens, fact.cost)
+        self._budget.spend(fact.tokens, fact.cost, fact.estimated)
         partial = fact.partial
         self._breaks += 1
         end = end_of_failure(fact, again=self._breaks > 1, continued=self._continued > 0)
@@ -296,7 +296,7 @@ class Machine:
         """The provider found the request too long, whatever we had counted: it is shrunk well below, and asked again."""
         self._to(_F.OVERFLOWED)
         self._overflowed = True
-        self._budget.spend(fact.tokens, fact.cost)
+        self._budget.spend(fact.tokens, fact.cost, fact.estimated)
         spent = self._budget.spent_out()
         if spent:
             return self._close(spent)
@@ -329,7 +329,7 @@ class Machine:
             raise InternalError(f"run {self.run} is {self.state.value}; no call is in hand")
         self._calls.apply(fact)
         if isinstance(fact, Ran):
-            self._budget.spend(fact.tokens, fact.cost)
+            self._budget.spend(fact.tokens, fact.cost, fact.estimated)
         if self.state in (_R.CLOSING, _R.FINISHED):
             return []
         return self._work(fact.at, [])

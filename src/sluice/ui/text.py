@@ -9,6 +9,7 @@ from typing import TextIO
 from sluice.ui.json_stream import as_json
 from sluice.ui.visible import one_line, visible
 from sluice.values.messages import Usage
+from sluice.values.money import dollars
 from sluice.values.notices import (
     CallArrived,
     CallFinished,
@@ -246,7 +247,7 @@ class TextFace:
             f"{notice.seconds:.1f} s",
         ]
         if notice.cost is not None:
-            parts.insert(4, f"${notice.cost:.4f}")
+            parts.insert(4, dollars(notice.cost, estimated=notice.usage.estimated))
         mark = "✓" if notice.exit_code == 0 else "✗"
         self._line(_DIM, f"{mark} " + " · ".join(parts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -23,6 +24,11 @@ def test_everything_where_there_is_room() -> None:
         "⠋ thinking 3 s · provider/model-x · context ~12.3k of 200k (6%) · 1.2M in 999 out · $0.1234 · asks"
         " · sandbox: bubblewrap · /home/person/project"
     )
+
+
+def test_money_for_what_was_estimated_is_marked() -> None:
+    guessed = msgspec.structs.replace(SITUATION, usage=Usage(input_tokens=5, estimated=True), cost=2.5)
+    assert " · ~$2.50 · " in status_words(guessed, "", 200)
 
 
 def test_at_eighty_columns_the_sandbox_and_the_folder_go_first() -> None:

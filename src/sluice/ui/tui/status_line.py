@@ -141,14 +141,7 @@ def status_words(situation: Situation, activity: str, width: int) -> str:
         (2, one_line(situation.model, 40)),
         (3, _context(situation)),
         (5, f"{_short(usage.input_tokens)} in {_short(usage.output_tokens)} out" if usage.input_tokens else ""),
-        (
-            4,
-            ""
-            if situation.cost is None
-            else f"${situation.cost:.4f}"
-            if situation.cost < 1
-            else f"${situation.cost:.2f}",
-        ),
+        (4, _money(situation)),
         (1, one_line(situation.policy, 40)),
         (6, f"sandbox: {one_line(situation.sandbox, 20)}"),
         (7, one_line(from_home(situation.workspace), 60)),
@@ -161,6 +154,13 @@ def status_words(situation: Situation, activity: str, width: int) -> str:
     while cell_len(line) > width:
         line = line[: min(len(line) - 1, width)]
     return line
+
+
+def _money(situation: Situation) -> str:
+    if situation.cost is None:
+        return ""
+    about = "~" if situation.usage.estimated else ""
+    return f"{about}${situation.cost:.{4 if situation.cost < 1 else 2}f}"
 
 
 def _context(situation: Situation) -> str:

@@ -13,6 +13,7 @@ from sluice.ui.tui.reasoning_block import ReasoningBlock
 from sluice.ui.tui.said_blocks import Kind, PromptBlock, note
 from sluice.ui.tui.stored_blocks import stored_blocks
 from sluice.values import notices as n
+from sluice.values.money import dollars
 
 
 class TranscriptFeed:
@@ -235,7 +236,7 @@ class TranscriptFeed:
         if event.seconds >= 0.05:
             parts.append(f"{event.seconds:.1f} s")
         if event.cost is not None:
-            parts.append(f"${event.cost:.4f}")
+            parts.append(dollars(event.cost, estimated=event.usage.estimated))
         self.say(" · ".join(parts), "good" if event.exit_code == 0 else "note", gap=True)
 
     def _open(self, event: SessionOpened) -> None:
