@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from session_world import broken, rows_of, run, store, tampered
 
 from sluice.errors import StoreError
 from sluice.session.arriving import COUNTED_ROWS
-from sluice.session.database import Database
+from sluice.session.database import GROUP_BYTES, Database
 from sluice.session.disk import reading
 from sluice.session.export import as_markdown
+from sluice.session.store import SqliteStore
 from sluice.values.messages import AssistantMessage, UserMessage
 
 
@@ -174,3 +179,62 @@ def test_a_lost_row_of_a_reply_that_is_still_open_is_found_up_to_its_last_count(
 
     run(opened_again())
     assert {one.promise for one in broken(path, promises=["D1"])} == {"D1"}
+
+
+_STEPS = st.one_of(
+    st.tuples(st.sampled_from(["text", "reasoning"]), st.text(max_size=5)),
+    st.tuples(st.just("call"), st.sampled_from(["look", "write"])),
+    st.tuples(st.just("grew"), st.integers(0, 3), st.integers(0, 6000)),
+    st.just(("flush",)),
+)
+
+
+@given(steps=st.lists(_STEPS, max_size=30))
+@settings(max_examples=40, deadline=None)
+def test_whatever_arrives_comes_back_as_far_as_it_was_kept(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
+) -> None:
+    """The text is all there, each call is there, and its size is one that it had, less than 4 KiB behind."""
+    path = tmp_path_factory.mktemp("arriving") / "s.db"
+    told = {"text": "", "reasoning": ""}
+    names: list[str] = []
+    sizes: list[list[int]] = []
+
+    async def arrives(s: SqliteStore, step: tuple[Any, ...]) -> None:
+        match step:
+            case ("flush",):
+                _flushed(s.database)
+            case ("grew", call, more):
+                if call < len(names):
+                    sizes[call].append((sizes[call] or [0])[-1] + more)
+                    await s.call_grew("r", call, sizes[call][-1])
+            case ("call", name):
+                names.append(name)
+                sizes.append([])
+                await s.delta("r", "call", name)
+            case (kind, text):
+                told[kind] += text
+                await s.delta("r", kind, text)
+
+    async def body() -> AssistantMessage | None:
+        async with store(path, new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("x"))
+            await s.reply_began("r", 1)
+            for step in steps:
+                await arrives(s, step)
+        assert broken(path, promises=["D1", "D2"]) == []
+        async with store(path, "resume", "ses") as s:
+            return next((m for m in await s.history() if isinstance(m, AssistantMessage)), None)
+
+    reply = run(body())
+    assert broken(path) == []
+    if reply is None:  # nothing that could be sent back
+        assert (told["text"], names) == ("", [])
+        return
+    assert ((reply.content or ""), "".join(r.text for r in reply.reasoning)) == (told["text"], told["reasoning"])
+    assert [call.name for call in reply.tool_calls] == names
+    for call, had in zip(reply.tool_calls, sizes, strict=True):
+        said = re.search(r"after (\d+) bytes", call.problem or "")
+        kept = int(said[1]) if said else 0
+        assert kept in [0, *had]
+        assert (had or [0])[-1] - kept < GROUP_BYTES
