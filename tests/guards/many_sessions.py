@@ -14,7 +14,7 @@ from removal import Guard, main
 
 REMOVAL, OPENING, CATALOG, CHECK, DISK, FILES, STORE, ADOPTING = (
     f"src/sluice/session/{name}.py"
-    for name in ("removal", "opening", "catalog", "check", "disk", "file_systems", "store", "adopting")
+    for name in ("removal", "opening", "catalog", "check_view", "disk", "file_systems", "store", "adopting")
 )
 SESSIONS, PLACES, ELSEWHERE, CONFIG = (
     f"src/sluice/run/{name}.py" for name in ("sessions", "store_places", "elsewhere", "config")
@@ -31,11 +31,13 @@ _TABLE = {
     "messages from the end": (REMOVAL, "ORDER BY seq DESC LIMIT ?", "ORDER BY seq LIMIT ?", REMOVING, "between or turn or left"),
     "no list shows it": (CATALOG, "(\"s.project != ?\", (REMOVED,)) if project is None", "(\"1 OR ? = ''\", (REMOVED,)) if project is None", REMOVING, "between"),
     "no check asks for it": (CHECK, "FROM session WHERE project != ?\"", "FROM session WHERE 1 OR ? = ''\"", REMOVING, "between"),
-    "not under somebody's hands": (REMOVAL, "                held[session] = error\n", "                ours.append(session)\n", LISTS, "in_use"),
-    "an opening goes on with it": (OPENING, "            await _swept(database, SWEEP_SECONDS)\n", "", REMOVING, "next_opening"),
+    "not under somebody's hands": (REMOVAL, "if holder(lock_folder(path), session) is None]", "]", LISTS, "in_use"),
+    "an opening goes on with it": (OPENING, "            more = await _swept(database, SWEEP_SECONDS)\n", "            more = False\n", REMOVING, "next_opening"),
+    "the rest goes meanwhile": (OPENING, "meanwhile=sweep_meanwhile(database) if more else None", "meanwhile=None", REMOVING, "goes_on"),
+    "closing ends that": (STORE, "                self._meanwhile.cancel()\n                await asyncio.wait([self._meanwhile])\n", "                pass\n", REMOVING, "closing"),
     "an opening does not wait": (OPENING, "if not more or clock() >= until:", "if not more:", REMOVING, "does_not_wait"),
     "it waits before it says no": (OPENING, "        await _swept(database, math.inf)\n", "", REMOVING, "does_not_wait"),
-    "gone while looked up": (OPENING, "elif found and not catalog.there(connection, session):", "elif False:", REMOVING, "looked_up"),
+    "gone while looked up": (OPENING, "if needed is not None and not catalog.there(connection, needed):", "if False:", REMOVING, "looked_up"),
     "the one that is asked for stays": (OPENING, "if id not in spared]", "]", LISTS, "never_too_old"),
     "a file with others in it stays": (REMOVAL, "if not {str(id) for (id,) in held} <= set(sessions):", "if False:", REMOVING, "whole_file"),
     "a file in use stays": (REMOVAL, "            if not users.try_exclusive():\n                return False\n", "", REMOVING, "whole_file"),
@@ -54,7 +56,7 @@ _TABLE = {
     "a moved folder is told": (SESSIONS, "if moved else opening", "if False else opening", FOUND, "was_moved"),
     "only of the same name": (ELSEWHERE, "(not same_name or os.path.basename(project) == name) and ", "", FOUND, "another_name"),
     "what is there stays": (ELSEWHERE, "    if os.path.isdir(folder):\n", "    if False:\n", FOUND, "still_there"),
-    "not what is in use": (ADOPTING, "held += others.values()", "pass", FOUND, "in_use"),
+    "not what is in use": (ADOPTING, "held += others\n", "pass\n", FOUND, "in_use"),
     "before what is there": (ADOPTING, "first - last - 1", "0", FOUND, "was_moved"),
     "removed where they were": (ADOPTING, "                    theirs.write_now(lambda connection, free=free: begin(connection, free))  # type: ignore[misc]\n", "", FOUND, "was_moved"),
     "a chosen store must be there": (PLACES, "    if wanted and settings.session_store is not None:\n", "    if False:\n", FOUND, "chosen"),

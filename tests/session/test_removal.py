@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,7 +99,8 @@ def test_every_promise_holds_and_nobody_sees_it_between_any_two_steps(
     assert rows_of(path, "SELECT DISTINCT session FROM message") == [("ses_b",)]
 
 
-def test_what_a_process_that_died_left_goes_with_the_next_opening(path: Path) -> None:
+def test_what_a_process_that_died_left_goes_with_the_next_opening(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.session.opening.SWEEP_SECONDS", math.inf)
     database = Database(path)
     run(hide(database, ["ses_a"]))
     database.write_now(lambda connection: sweep(connection, ticking(1)))
@@ -131,6 +133,51 @@ def test_an_opening_does_not_wait_for_all_of_it(path: Path, monkeypatch: pytest.
     assert rows_of(path, "SELECT count(*) FROM session WHERE project = ''") == [(0,)]
 
 
+def test_what_an_opening_left_goes_while_a_run_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.session.opening.SWEEP_SECONDS", 0)
+    for name in ("BATCH_SECONDS", "MEANWHILE_SECONDS", "PAUSE_SECONDS"):
+        monkeypatch.setattr(removal, name, 0)
+    database = Database(path)
+    run(hide(database, ["ses_a"]))
+    database.close()
+
+    async def body() -> None:
+        opening = await opened(path, Wish())
+        left = 1
+        for _ in range(10_000):
+            found = await opening.store.database.write(
+                lambda c: c.execute("SELECT count(*) FROM session WHERE project = ''").fetchone()
+            )
+            left = found[0]
+            if not left:
+                break
+        await opening.store.close()
+        assert not left
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(body())
+    assert rows_of(path, "SELECT DISTINCT session FROM message") == [("ses_b",)]
+
+
+def test_closing_does_not_wait_for_what_is_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.session.opening.SWEEP_SECONDS", 0)
+    for name in ("BATCH_SECONDS", "MEANWHILE_SECONDS"):
+        monkeypatch.setattr(removal, name, 0)
+    monkeypatch.setattr(removal, "PAUSE_SECONDS", 3600)
+    database = Database(path)
+    run(hide(database, ["ses_a"]))
+    database.close()
+
+    async def body() -> None:
+        async with store(path, "new") as s:
+            await s.started("x", UserMessage("x"))
+            await s.finished("x", "completed")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(body())
+    assert rows_of(path, "SELECT count(*) FROM session WHERE project = ''") == [(1,)]
+
+
 def test_who_writes_beside_it_gets_a_turn_between_two_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction ends when its time is over, and the lock is free for longer than others sleep before they try."""
     monkeypatch.setattr(removal, "BATCH_SECONDS", 0)
@@ -150,20 +197,19 @@ def test_who_writes_beside_it_gets_a_turn_between_two_steps(path: Path, monkeypa
     assert pauses == sorted(pauses, reverse=True)
 
 
+@pytest.mark.parametrize("how", ["continue", "resume", "fork"])
 def test_a_session_that_was_removed_while_it_was_looked_up_is_not_opened(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = catalog.find
-
-    def found(connection: sqlite3.Connection, wanted: str, project: str | None = None) -> str:
-        id = real(connection, wanted, project)
-        begin(connection, [id])  # by another process, at the worst moment
-        return id
+    def found(connection: sqlite3.Connection, *_: object) -> str:
+        begin(connection, ["ses_b"])  # by another process, at the worst moment
+        return "ses_b"
 
     monkeypatch.setattr(catalog, "find", found)
+    monkeypatch.setattr(catalog, "latest", found)
     with pytest.raises(StoreError, match="just been removed"):
-        run(opened(path, Wish(how="resume", id="ses_a")))
-    assert not (path.parent / "s.db.locks" / "ses_a.lock").exists()
+        run(opened(path, Wish(how=how, id="ses_b")))  # type: ignore[arg-type]
+    assert not list((path.parent / "s.db.locks").iterdir())
 
 
 def test_a_whole_file_goes_only_with_all_its_sessions_and_when_nobody_has_it_open(path: Path) -> None:

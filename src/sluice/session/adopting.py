@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sluice.errors import StoreError
+from sluice.session.catalog import lock_folder
 from sluice.session.database import Database
 from sluice.session.disk import reading
-from sluice.session.removal import PAUSE_SECONDS, begin, groups, locked, sweep
+from sluice.session.locks import SessionLock
+from sluice.session.removal import PAUSE_SECONDS, begin, sweep
 
+_AT_ONCE = 50  # sessions that are locked together: each takes a descriptor
 # In the order in which rows refer to each other.
 _TABLES = (
     *((table, "session") for table in ("run", "message", "part", "seen", "shrunk")),
@@ -38,18 +41,34 @@ def adopt(path: Path, source: Path, old: str, new: str) -> tuple[list[str], list
         ids = [str(id) for (id,) in found]
         taken: list[str] = []
         held: list[StoreError] = []
-        for group in reversed(list(groups(ids))):  # each group goes before what is there
-            with locked(source, group) as (free, others):
+        for at in reversed(range(0, len(ids), _AT_ONCE)):  # each group goes before what is there
+            with _locked(source, ids[at : at + _AT_ONCE]) as (free, others):
                 if path == source:
                     ours.write_now(lambda connection, free=free: _rename(connection, free, new))  # type: ignore[misc]
                 else:
                     ours.write_now(lambda connection, free=free: _copy(connection, source, free, new))  # type: ignore[misc]
                     theirs.write_now(lambda connection, free=free: begin(connection, free))  # type: ignore[misc]
             taken = [*free, *taken]
-            held += others.values()
+            held += others
         while path != source and theirs.write_now(sweep, full=False):
             time.sleep(PAUSE_SECONDS)
         return taken, held
+
+
+@contextlib.contextmanager
+def _locked(path: Path, sessions: Sequence[str]) -> Iterator[tuple[list[str], list[StoreError]]]:
+    """Those of the sessions that nobody works with, locked, and why the others are not."""
+    held: list[StoreError] = []
+    free: list[str] = []
+    with contextlib.ExitStack() as stack:
+        for session in sessions:
+            try:
+                stack.enter_context(contextlib.closing(SessionLock(lock_folder(path), session)))
+            except StoreError as error:
+                held.append(error)
+            else:
+                free.append(session)
+        yield free, held
 
 
 def _rename(connection: sqlite3.Connection, sessions: Sequence[str], project: str) -> None:

@@ -22,7 +22,7 @@ from sluice.session.database import Database, Work
 from sluice.session.disk import store_error
 from sluice.session.fork import fork
 from sluice.session.locks import SessionLock
-from sluice.session.removal import PAUSE_SECONDS, hide, sweep
+from sluice.session.removal import PAUSE_SECONDS, hide, sweep, sweep_meanwhile
 from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
 from sluice.session.vacuum import used_bytes
@@ -30,7 +30,7 @@ from sluice.session.waiting import asked_tools
 from sluice.session.wish import Wish
 from sluice.values.results import ToolResult
 
-SWEEP_SECONDS = 1.0  # that an opening spends on what is left of removed sessions
+SWEEP_SECONDS = 0.2  # that an opening spends on what is left of removed sessions; the rest goes meanwhile
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ async def open_session(
         try:
             if keep_days is not None:
                 news += await _expire(database, project, {session, source}, now(), keep_days)
-            await _swept(database, SWEEP_SECONDS)
+            more = await _swept(database, SWEEP_SECONDS)
             await _within(database, room)
             work = _begin(wish, session, source, found, project, now, words)
             broken, tools, copied = await database.write(work)
@@ -87,6 +87,7 @@ async def open_session(
             now=now,
             mend=lambda connection, keep: recover(connection, session, words, keep_waiting=keep),
             room=room,
+            meanwhile=sweep_meanwhile(database) if more else None,
         )
         return Opening(store=store, recovered=broken, news=tuple(news), found=found)
     except BaseException:
@@ -130,10 +131,11 @@ def _begin(
 
     def work(connection: sqlite3.Connection) -> tuple[tuple[Recovered, ...], tuple[str, ...], int]:
         copied = 0
+        needed = session if found else source
+        if needed is not None and not catalog.there(connection, needed):
+            raise StoreError("refused", f"session {needed} has just been removed")
         if source is not None:
             copied = fork(connection, source, session, upto=wish.upto, project=project, now=now(), words=words)
-        elif found and not catalog.there(connection, session):
-            raise StoreError("refused", f"session {session} has just been removed")
         return recover(connection, session, words), asked_tools(connection, session), copied
 
     return work
@@ -161,13 +163,13 @@ async def _expire(database: Database, project: str, spared: set[str | None], now
     return [f"{removed} sessions unused for {days:g} days were removed (session_days)"] if removed else []
 
 
-async def _swept(database: Database, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-    """Takes away what is left of removed sessions, for so long; the rest goes when a session is opened next."""
+async def _swept(database: Database, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:
+    """Takes away what is left of removed sessions, for so long; says whether there is more."""
     until = clock() + seconds
     while True:
         more = await database.write(sweep, full=False)
         if not more or clock() >= until:
-            return
+            return more
         await asyncio.sleep(PAUSE_SECONDS)
 
 

@@ -7,21 +7,23 @@ dies meanwhile, every promise about what is left still holds, and the next one t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sluice.errors import StoreError
 from sluice.session.catalog import REMOVED, lock_folder
-from sluice.session.database import Database
+from sluice.session.database import Database, Work
 from sluice.session.disk import reading, store_error
-from sluice.session.locks import FileLock, SessionLock
+from sluice.session.locks import FileLock, holder, in_use
 
 BATCH_SECONDS = 0.05  # that the rows of one transaction may take
+MEANWHILE_SECONDS = 0.005  # the same beside a run, whose deltas wait no longer than 20 ms
 PAUSE_SECONDS = 0.03  # between two: longer than whoever waits for the store sleeps between two tries
-_AT_ONCE = 50  # sessions that are locked together
+_AT_ONCE = 200  # sessions in one transaction
 _ROWS = 16  # that one statement takes: a row may be large
 _MANY_ROWS = 200  # the same, of small ones
 
@@ -47,16 +49,11 @@ def remove_now(database: Database, sessions: Sequence[str]) -> tuple[list[str], 
 
     Blocks until their rows are gone too. Raises `StoreError` for a store that fails.
     """
-    gone: list[str] = []
-    held: dict[str, StoreError] = {}
-    for group in groups(sessions):
-        with locked(database.path, group) as (ours, others):
-            database.write_now(lambda connection, ours=ours: begin(connection, ours))  # type: ignore[misc]
-        gone += ours
-        held |= others
+    gone = [id for group in _groups(sessions) for id in database.write_now(_begin(database.path, group))]
     while database.write_now(sweep, full=False):
         time.sleep(PAUSE_SECONDS)
-    return gone, held
+    folder = lock_folder(database.path)
+    return gone, {id: in_use(folder, id) for id in sessions if id not in set(gone)}
 
 
 def remove_file(path: Path, sessions: Sequence[str]) -> bool:
@@ -81,47 +78,58 @@ def remove_file(path: Path, sessions: Sequence[str]) -> bool:
 
 async def hide(database: Database, sessions: Sequence[str]) -> int:
     """Takes these sessions from their project, but not those in use; returns how many. Their rows go with `sweep`."""
-    count = 0
-    for group in groups(sessions):
-        with locked(database.path, group) as (ours, _others):
-            await database.write(lambda connection, ours=ours: begin(connection, ours))  # type: ignore[misc]
-        count += len(ours)
-    return count
+    return sum([len(await database.write(_begin(database.path, group), full=False)) for group in _groups(sessions)])
 
 
-def groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The sessions, as many at a time as are locked together."""
+def _groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
     for at in range(0, len(sessions), _AT_ONCE):
         yield sessions[at : at + _AT_ONCE]
 
 
-@contextlib.contextmanager
-def locked(path: Path, sessions: Sequence[str]) -> Iterator[tuple[list[str], Mapping[str, StoreError]]]:
-    """Those of the sessions that nobody works with, locked, and for each of the others why not."""
-    held: dict[str, StoreError] = {}
-    ours: list[str] = []
-    with contextlib.ExitStack() as stack:
-        for session in sessions:
-            try:
-                stack.enter_context(contextlib.closing(SessionLock(lock_folder(path), session)))
-            except StoreError as error:
-                held[session] = error
-            else:
-                ours.append(session)
-        yield ours, held
+def _begin(path: Path, sessions: Sequence[str]) -> Work[list[str]]:
+    """Takes those that nobody works with from their project, and says which these are.
+
+    No lock is taken. Who takes one after this looked finds in its own first transaction, behind this one, that the
+    session is gone (`session.opening`).
+    """
+
+    def work(connection: sqlite3.Connection) -> list[str]:
+        free = [session for session in sessions if holder(lock_folder(path), session) is None]
+        begin(connection, free)
+        return free
+
+    return work
 
 
 def begin(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
-    """Takes the sessions from their project, inside the caller's transaction. The caller holds their locks."""
+    """Takes the sessions from their project, inside the caller's transaction. Nobody works with them."""
     connection.executemany("UPDATE session SET project = ? WHERE id = ?", [(REMOVED, session) for session in sessions])
 
 
-def sweep(connection: sqlite3.Connection, clock: Callable[[], float] = time.monotonic) -> bool:
-    """Takes away rows of sessions that are being removed, for `BATCH_SECONDS`; says whether there are more.
+async def sweep_meanwhile(database: Database) -> None:
+    """Takes away what is left of removed sessions while a run goes on, in so short steps that no delta waits for them.
+
+    Ends when nothing is left, or the store fails: then the next opening goes on with it. May be cancelled.
+    """
+    with contextlib.suppress(StoreError):
+        while True:
+            more = await database.write(lambda connection: sweep(connection, seconds=MEANWHILE_SECONDS), full=False)
+            if not more:
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def sweep(
+    connection: sqlite3.Connection,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    seconds: float | None = None,
+) -> bool:
+    """Takes away rows of sessions that are being removed, for `seconds` (`BATCH_SECONDS`); says whether there are more.
 
     Inside the caller's transaction.
     """
-    until = clock() + BATCH_SECONDS
+    until = clock() + (BATCH_SECONDS if seconds is None else seconds)
     for (session,) in connection.execute("SELECT id FROM session WHERE project = ?", (REMOVED,)).fetchall():
         for _step in _steps(connection, session):
             if clock() >= until:

@@ -6,9 +6,10 @@ deltas are not, so the last of an arriving reply may be lost then. A killed proc
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from sluice.errors import StoreError
@@ -43,6 +44,7 @@ class SqliteStore:
     `close`. `seen` tells which files the session has seen (path to SHA-256), to be kept with the end of each call. `mend`
     makes right what the run before could not store (the disk was full); a new run begins with it. It is told whether calls
     that wait for a person stay open. `room` raises `StoreError` where the store holds so much that no reply may begin.
+    `meanwhile` is done beside all that, and ends with `close` at the latest.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class SqliteStore:
         now: Callable[[], float] = time.time,
         mend: Callable[[sqlite3.Connection, bool], object] = lambda _connection, _keep_waiting: None,
         room: Callable[[sqlite3.Connection], None] = lambda _connection: None,
+        meanwhile: Coroutine[Any, Any, None] | None = None,
     ) -> None:
         self.database = database
         self.session = session
@@ -65,6 +68,7 @@ class SqliteStore:
         self._now = now
         self._mend = mend
         self._room = room
+        self._meanwhile = None if meanwhile is None else asyncio.create_task(meanwhile)
         self._known: dict[str, str] = {}
         self._arriving = ArrivingReply(database)
         self._call: CallKey | None = None  # the changing call that runs now, for its pre-images
@@ -72,9 +76,14 @@ class SqliteStore:
     async def close(self) -> None:
         """Commits what waits, closes the database and lets the session go."""
         try:
-            self.database.close()
+            if self._meanwhile is not None:
+                self._meanwhile.cancel()
+                await asyncio.wait([self._meanwhile])
         finally:
-            self._lock.close()
+            try:
+                self.database.close()
+            finally:
+                self._lock.close()
 
     # -- a run and its messages
 
