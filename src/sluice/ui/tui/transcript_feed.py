@@ -33,7 +33,7 @@ class TranscriptFeed:
         self._calls: dict[tuple[int, int], CallBlock] = {}  # by turn and arrival, then by turn and -1 - position
         self._waiting: list[CallBlock] = []  # of the session that was opened: they are asked about by its next run
         self._turn_said = self._turn_text = False
-        self._last_error = ""
+        self._failed = ""  # what went wrong last; what follows says whether it ended the run
         self._noted = False  # the last block is a line of the host's own
         self._started: tuple[object, ...] = ()
 
@@ -89,6 +89,7 @@ class TranscriptFeed:
             case n.ReasoningEnded():
                 self._end_reasoning()
             case n.TurnStarted():
+                self._goes_on()
                 if event.continues:
                     self._turn_text = True  # a line end at its beginning belongs to the text
                 else:
@@ -203,9 +204,10 @@ class TranscriptFeed:
             case n.Warned():
                 self.say(event.message, "note" if event.expected else "warning")
             case n.Failed():
-                self._last_error = event.message
-                self.say(event.message, "error")
+                self._goes_on()
+                self._failed = event.message
             case n.Summarised():
+                self._goes_on()
                 why = f" ({event.message})" if event.message else ""
                 if event.ok:
                     words = f"context shrunk from {event.before:,} to {event.after:,} bytes{why}"
@@ -213,10 +215,23 @@ class TranscriptFeed:
                 else:
                     self.say(f"the context could not be shrunk and is as it was{why}", "warning")
 
+    def _goes_on(self) -> None:
+        """What went wrong did not end the run: it is no error, and what ends the run is said once."""
+        failed, self._failed = self._failed, ""
+        if failed:
+            self.say(f"{failed}; going on")
+
+    def _say_failed(self) -> str:
+        """Says what went wrong last, if it was not said; returns its words."""
+        failed, self._failed = self._failed, ""
+        if failed:
+            self.say(failed, "error")
+        return failed
+
     def _hear_run(self, event: n.RunStarted | n.RunFinished) -> None:
         if isinstance(event, n.RunStarted):
             self._calls.clear()
-            self._last_error = ""
+            self._say_failed()
             shown = (event.model, event.workspace, event.tools, event.blocked)
             if shown != self._started:
                 self._started = shown
@@ -228,7 +243,8 @@ class TranscriptFeed:
         self._end_reply()
         self.running.clear()
         self._calls.clear()
-        if event.message and event.outcome != "completed" and event.message != self._last_error:
+        failed = self._say_failed()
+        if event.message and event.outcome != "completed" and event.message != failed:
             self.say(f"{event.outcome}: {event.message}", "warning" if event.outcome == "cancelled" else "error")
         if not event.saved:
             self.say(f"not saved: {event.unsaved or 'the end of this run'}", "error")
@@ -243,6 +259,7 @@ class TranscriptFeed:
         self._end_reply()
         self.running.clear()
         self._calls.clear()
+        self._failed = ""
         self._started = ()
         self.blocks[:] = stored_blocks(event.history, event.subjects)
         self.draft = 0
