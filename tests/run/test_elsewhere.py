@@ -17,6 +17,7 @@ from sluice.run.config import Settings, Wish, load
 from sluice.run.elsewhere import adopted
 from sluice.run.session_check import checked
 from sluice.run.store_places import project_stores, store_path
+from sluice.run.undoing import undone
 from sluice.run.wiring import open_agent, state_folder
 from sluice.values import notices as n
 
@@ -86,6 +87,20 @@ def test_a_folder_that_was_moved_is_named_with_what_takes_its_sessions_along(tmp
     assert (found.broken, found.sessions) == ((), 3)
     with pytest.raises(StoreError, match="no session of"):
         adopted(new, old.workspace)
+
+
+def test_what_is_taken_along_can_be_undone_in_the_new_folder(tmp_path: Path) -> None:
+    old = _settings(tmp_path / "old", allow_mutating_tools=True)
+    write = {"function": {"name": "write_file_safe", "arguments": {"path": "a.txt", "content": "made"}}}
+    said = [{"role": "assistant", "tool_calls": [write]}, {"role": "assistant", "content": "done"}]
+    Path(str(old.mock_fixture)).write_text(json.dumps(said))
+    _run(old)
+    os.rename(old.workspace, tmp_path / "new")
+    new = msgspec.structs.replace(old, workspace=str(tmp_path / "new"))
+    adopted(new, old.workspace)
+    assert (tmp_path / "new" / "a.txt").read_text() == "made"
+    assert [step.path for step in undone(new, "", state_folder()).restored] == ["a.txt"]
+    assert not (tmp_path / "new" / "a.txt").exists()
 
 
 def test_a_folder_of_another_name_is_named_by_the_list_only(tmp_path: Path) -> None:
