@@ -51,6 +51,14 @@ def test_money_for_what_was_estimated_is_marked_so() -> None:
     assert "at least about $0.7500, the price" in list(spending.lines())[-1]
 
 
+def test_a_summary_in_a_fork_before_its_first_run_is_a_run_of_its_own() -> None:
+    spending = Spending()
+    spending.add(0, Usage(input_tokens=7), 0.5)
+    spending.run_began()
+    spending.add(1, Usage(input_tokens=1), 0.25)
+    assert [line.partition(":")[0] for line in spending.lines()] == ["run 1", "run 2", "  turn 1", "session"]
+
+
 def test_what_is_not_known_is_said() -> None:
     spending = Spending()
     assert spending.cost is None

@@ -18,7 +18,7 @@ from sluice.testing.fault_agent import Acknowledging
 from sluice.testing.store_kit import SCENARIOS, allowed, asks, well
 from sluice.values.calls import CallKey
 from sluice.values.messages import AssistantMessage, ToolMessage, Usage, UserMessage
-from sluice.values.notices import TurnFinished, Warned
+from sluice.values.notices import Summarised, TurnFinished, Warned
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -329,3 +329,29 @@ def test_usage_that_cannot_be_kept_is_told_to_whoever_asked(tmp_path: Path, monk
 
     run(body())
     assert rows_of(tmp_path / "s.db", "SELECT outcome FROM run") == [("completed",)]
+
+
+def test_what_a_summary_used_in_a_fork_before_its_first_run_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    used = Summarised(before=9, after=5, usage=Usage(input_tokens=100), cost=0.5)
+
+    async def body() -> None:
+        async with store(path) as s:
+            await _whole_run(s)
+            source = s.session
+        async with store(path, "fork", source) as fork:
+            await fork.noted("", Warned(message="nothing of money"))
+            await fork.noted("", Summarised(before=9, after=9, ok=False))
+            assert rows_of(path, "SELECT count(*) FROM run") == [(1,)]
+            await fork.noted("", used)
+            await fork.noted("", used)
+            await _whole_run(fork, "after")
+
+    run(body())
+    kept = (
+        "SELECT r.number, u.turn, u.cost, r.outcome FROM usage u JOIN run r ON r.id = u.run WHERE r.session != 'ses_1'"
+    )
+    assert rows_of(path, kept) == [(1, 0, 0.5, "completed")] * 2
+    assert rows_of(path, "SELECT number FROM run WHERE id = 'after'") == [(2,)]
+    assert rows_of(path, "SELECT count(*) FROM usage") == [(2,)], "the session it came from did not pay"
+    assert broken(path) == []

@@ -37,6 +37,7 @@ class Spending:
 
     def add(self, turn: int, usage: Usage, cost: float | None) -> None:
         """One reply more."""
+        self._run = self._run or 1  # a summary in a fork in which nothing was run yet counts as a run
         self._all.append(Spent(self._run, turn, usage, cost))
         self.usage += usage
 

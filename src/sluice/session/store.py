@@ -239,11 +239,14 @@ class SqliteStore:
 
     async def noted(self, run: str, notice: Notice) -> None:
         """See `Store.noted`. Of others than those of usage nothing is told if they cannot be kept."""
+        at = self._now()
 
         def work(connection: sqlite3.Connection) -> None:
             of = run or usage.last_run(connection, self.session)
-            if of is None:
-                return  # a fork in which nothing was run yet
+            if of is None:  # a fork in which nothing was run yet
+                if not isinstance(notice, (Summarised, AlsoUsed)) or notice.usage is None:
+                    return
+                of = usage.run_of_its_own(connection, self.session, at)
             if isinstance(notice, TurnFinished):
                 usage.keep(connection, of, notice.turn, notice)
                 return

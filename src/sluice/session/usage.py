@@ -68,6 +68,20 @@ def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool)
     keep(connection, run, number if kept else -number, AlsoUsed(turn=number, by="stopped", usage=usage))
 
 
+def run_of_its_own(connection: sqlite3.Connection, session: str, now: float) -> str:
+    """Makes a run that has ended, for what was used in a fork before anything was run there; returns its id.
+
+    A summary between two runs counts with the run before it. A fork has none, and the runs of its source have their own.
+    """
+    run = f"run_of_{session}"
+    connection.execute(
+        "INSERT INTO run (id, session, number, started_at, began_ns, duration_ns, outcome) "
+        "VALUES (?, ?, 1, ?, 0, 0, 'completed')",
+        (run, session, now),
+    )
+    return run
+
+
 def last_run(connection: sqlite3.Connection, session: str) -> str | None:
     """The run that was started last, if any was."""
     found = connection.execute(
