@@ -16,7 +16,7 @@ from sluice.run import sessions
 from sluice.run.config import Settings, Wish, load
 from sluice.run.elsewhere import adopted
 from sluice.run.session_check import checked
-from sluice.run.store_places import project_stores, store_path
+from sluice.run.store_places import data_folder, project_stores, store_path
 from sluice.run.undoing import undone
 from sluice.run.wiring import open_agent, state_folder
 from sluice.values import notices as n
@@ -166,7 +166,7 @@ def test_a_store_that_was_chosen_and_is_not_there_is_no_empty_one(everywhere: bo
 
 def test_where_a_session_would_be_is_said(tmp_path: Path) -> None:
     settings = _settings(tmp_path / "work")
-    assert sessions.none_words(settings, True) == f"no sessions in {sessions.data_folder() / 'projects'}"
+    assert sessions.none_words(settings, True) == f"no sessions in {data_folder() / 'projects'}"
     assert ":memory:" in sessions.none_words(msgspec.structs.replace(settings, session_store=":memory:"), False)
     with pytest.raises(StoreError, match="there is no folder"):
         sessions.none_words(msgspec.structs.replace(settings, workspace=str(tmp_path / "gone")), False)

@@ -18,7 +18,7 @@ from sluice.run.config import Settings, Wish
 from sluice.run.keeping import in_words, kept_lines, kept_now, kept_within
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
-from sluice.run.sessions import data_folder
+from sluice.run.store_places import data_folder, store_path
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.audit import AuditLog
 from sluice.session.audit_files import closed_files
@@ -44,7 +44,7 @@ def session(settings: Settings, size: int = 10, workspace: str | None = None, da
     """A session of so many bytes in the store of a workspace, used so many days ago."""
     if workspace is not None:
         settings = msgspec.structs.replace(settings, workspace=workspace)
-    path = sessions.store_path(settings)
+    path = store_path(settings)
     assert path is not None
     at = time.time() - days_ago * DAY
 
@@ -89,7 +89,7 @@ def test_everything_is_counted_under_what_it_is(settings: Settings) -> None:
     session(settings, 2 * MIB)
     BlobJournal(str(state_folder())).keep("a", b"x" * MIB, 0o600)
     audit(2)
-    store = sessions.store_path(settings)
+    store = store_path(settings)
     assert store is not None
     Path(f"{store}.damaged-20200101-000000").write_bytes(b"x" * 3 * MIB)
     (state_folder() / "prompts").mkdir()

@@ -25,7 +25,7 @@ from sluice import (
     ToolSpec,
     tool,
 )
-from sluice.run.sessions import data_folder
+from sluice.run.store_places import data_folder
 from sluice.run.wiring import state_folder
 from sluice.testing.scripted_model import asks, scripted_model
 from sluice.transport.scripted import ScriptedExchange, ScriptedTransport
@@ -327,7 +327,7 @@ def test_own_words_and_images_go_to_the_model(tmp_path: Path) -> None:
         async def close(self) -> None:
             raise AssertionError("it is not the agent's to close")
 
-    (tmp_path / "a.gif").write_bytes(b"GIF89a" + b"\0" * 300_000)
+    (tmp_path / "a.gif").write_bytes(GIF + b"\0" * 300_000)
     agent = Agent(tmp_path, transport=Listening(), session_store=":memory:", system_prompt="Be brief.")
     assert agent.run_sync("look", images=[tmp_path / "a.gif"]).outcome == "completed"  # its weight is no context
     messages = json.loads(sent[0])["messages"]
@@ -362,7 +362,7 @@ def test_an_image_is_stored_and_sent_again_after_a_resume(tmp_path: Path) -> Non
             sent.append(request.body)
             return await super().send(request)
 
-    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 400_000)
+    (tmp_path / "a.png").write_bytes(PNG + b"\0" * 400_000)
     for prompt, resume, images in (("look", None, [tmp_path / "a.png"]), ("again", "last", [])):
         agent = Agent(
             tmp_path, transport=Listening([{"content": "seen"}]), session_store=tmp_path / "s.db", resume=resume

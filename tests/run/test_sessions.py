@@ -15,6 +15,7 @@ from sluice.errors import ConfigurationError, StoreError
 from sluice.run import sessions
 from sluice.run.config import Settings, Wish
 from sluice.run.session_check import checked
+from sluice.run.store_places import store_path, stores
 from sluice.run.wiring import open_agent, state_folder
 from sluice.session.disk import reading
 from sluice.testing.store_kit import allowed, asks
@@ -114,7 +115,7 @@ def test_what_is_told_while_it_arrives_is_what_is_stored(tmp_path: Path) -> None
     settings = _settings(tmp_path, {"content": "word " * 500})
     notices = _run(settings, "go")[0]
     told = "".join(x.text for x in notices if isinstance(x, n.TextNotice))
-    path = sessions.store_path(settings)
+    path = store_path(settings)
     assert path is not None
     with reading(path) as connection:
         stored = connection.execute("SELECT body FROM part WHERE kind = 'text' ORDER BY seq DESC").fetchone()[0]
@@ -145,7 +146,7 @@ def test_a_session_that_is_not_there_and_one_in_memory_are_refused_in_one_line(t
 def test_nothing_is_kept_in_memory(tmp_path: Path) -> None:
     settings = _settings(tmp_path, {"content": "hi"}, session_store=":memory:")
     assert end_of(_run(settings, "go")[0]).extra == {}
-    assert sessions.stores(settings, True) == []
+    assert stores(settings, True) == []
 
 
 def test_the_store_that_was_chosen_is_used(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_with_all_the_session_used_last_is_that_of_any_project(tmp_path: Path) -
     assert sessions.named(nobody, True, "") == sessions.named(settings, True, "") == made[1]
     with pytest.raises(StoreError, match=f"no sessions of {nobody.workspace}"):
         sessions.named(nobody, False, "")
-    path = sessions.store_path(settings)
+    path = store_path(settings)
     assert path is not None
     path.write_bytes(b"\0no database " * 1000)
     assert sessions.named(nobody, True, "") == sessions.named(nobody, True, made[0][:12]) == made[0]

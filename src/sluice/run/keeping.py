@@ -8,7 +8,6 @@ needs); if that is not enough, no session is opened until there is room. One tha
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,10 @@ from pathlib import Path
 import msgspec
 
 from sluice.errors import AuditError, ConfigurationError, StoreError
-from sluice.run.sessions import IN_MEMORY, STORE, data_folder, pruned, store_path, stores
+from sluice.run.sessions import pruned
 from sluice.run.settings import Settings
 from sluice.run.shielding import in_thread
+from sluice.run.store_places import IN_MEMORY, data_folder, project_stores, store_path, stores
 from sluice.session.audit import AuditLog
 from sluice.session.audit_files import closed_files
 from sluice.session.kept import Kept, measured, note, noted
@@ -130,7 +130,7 @@ def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
 
 def _made_room(settings: Settings, state: Path, now: float) -> list[str]:
     """Does what the user has allowed already. A store that cannot be read, or is in use, stays as it is."""
-    paths = sorted(Path(os.path.realpath(path)) for path in (data_folder() / "projects").glob(f"*/{STORE}"))
+    paths = project_stores()
     days, gone = settings.session_days, 0
     if days is not None and not any(_saw_the_days(path, now, days) for path in paths):
         days = None  # a clock that is wrong makes every session old

@@ -24,9 +24,9 @@ from sluice.run.config import load, open_workspace, require_key
 from sluice.run.images import with_images
 from sluice.run.instructions import NO_INSTRUCTIONS, instructions_for
 from sluice.run.own_tools import OwnTool
-from sluice.run.sessions import IN_MEMORY
 from sluice.run.settings import Settings
 from sluice.run.steering import SteeringTicket
+from sluice.run.store_places import IN_MEMORY
 from sluice.run.sync import last_notice
 from sluice.run.wiring import make_policy, open_agent
 from sluice.session.memory import MemoryStore

@@ -9,10 +9,11 @@ import msgspec
 
 from sluice.run.agent import Agent
 from sluice.run.instructions import Instructions
-from sluice.run.sessions import spent_in, store_path
+from sluice.run.sessions import spent_in
 from sluice.run.settings import Settings
 from sluice.run.shielding import in_thread, shielded
 from sluice.run.spending import Spending
+from sluice.run.store_places import store_path
 from sluice.run.wiring import open_agent
 from sluice.session.wish import Wish
 from sluice.values import notices as n

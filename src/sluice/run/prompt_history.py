@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from sluice.run.config import Settings
-from sluice.run.sessions import IN_MEMORY
+from sluice.run.store_places import IN_MEMORY
 from sluice.run.wiring import state_folder
 
 MAX_PROMPTS = 1000  # kept for one workspace

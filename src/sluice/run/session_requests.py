@@ -9,9 +9,10 @@ from typing import Literal
 from sluice.errors import ConfigurationError
 from sluice.run.interaction import SessionRow
 from sluice.run.open_session import OpenSession
-from sluice.run.sessions import exported, listed, store_path
+from sluice.run.sessions import exported, listed
 from sluice.run.settings import Settings
 from sluice.run.shielding import in_thread
+from sluice.run.store_places import store_path
 from sluice.run.undoing import AS_BEFORE, undone
 from sluice.run.wiring import state_folder
 

@@ -23,12 +23,7 @@ from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
 from sluice.run.shielding import in_thread
 from sluice.run.spending import Spending, Spent
-from sluice.run.store_places import IN_MEMORY as IN_MEMORY
-from sluice.run.store_places import STORE as STORE
-from sluice.run.store_places import data_folder as data_folder
-from sluice.run.store_places import store_files as store_files
-from sluice.run.store_places import store_path as store_path
-from sluice.run.store_places import stores as stores
+from sluice.run.store_places import data_folder, project_stores, store_path, stores
 from sluice.session.blobs import prune
 from sluice.values.ports import Journal
 from sluice.wire.surrogates import storable
@@ -279,7 +274,7 @@ def pruned(settings: Settings, state: Path) -> tuple[int, int]:
     from sluice.session.disk import reading
 
     referred: set[str] = set()
-    for path in {*(data_folder() / "projects").glob(f"*/{STORE}"), *stores(settings, False, wanted=False)}:
+    for path in {*project_stores(), *stores(settings, False, wanted=False)}:
         with reading(path) as connection:
             referred |= {digest for (digest,) in connection.execute("SELECT sha256 FROM preimage WHERE sha256 NOTNULL")}
     try:

@@ -23,7 +23,8 @@ from sluice.run.models import without_password
 from sluice.run.parts import NoHooks, Parts
 from sluice.run.prices import UNKNOWN, ModelEntry, find_model, with_prices
 from sluice.run.recalling import recalled
-from sluice.run.sessions import SessionJournal, data_folder, open_store, store_files, store_path
+from sluice.run.sessions import SessionJournal, open_store
+from sluice.run.store_places import data_folder, store_files, store_path
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
