@@ -125,3 +125,21 @@ def test_a_session_that_is_removed_meanwhile_is_said(form: Form, tmp_path: Path)
                 other.execute(f"DELETE FROM {table} WHERE {column} = 'ses'")
         with pytest.raises(StoreError, match="removed while"):
             list(pieces)
+
+
+def test_what_is_damaged_in_a_run_is_no_fault_of_the_export(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path, id="", new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("go"))
+            await s.finished("r", "completed")
+
+    run(body())
+    with tampered(path) as connection:
+        connection.execute("INSERT INTO usage VALUES ('r', 0, 1, x'00', NULL)")
+        connection.execute("INSERT INTO notice VALUES ('r', 90, '{\"torn')")
+    found, text = _both(path)
+    assert found["runs"][0]["usage"][0]["usage"] is None
+    assert found["runs"][0]["notices"][-1] == '{"torn'
+    assert "go" in text

@@ -288,3 +288,32 @@ def test_the_old_log_is_out_of_the_way_on_disk_before_the_new_file_is_there(path
     monkeypatch.setattr(os, "fsync", synced)
     assert repair(path, "/project").aside is not None
     assert done[-5:] == ["file", "log aside", "folder", "new file", "folder"]
+
+
+def test_a_message_of_which_a_part_cannot_be_written_is_lost_as_a_whole(path: Path) -> None:
+    with tampered(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("UPDATE part SET kind = 'rexult' WHERE session = 'ses1' AND seq = 3")
+    repaired = repair(path, "/project")
+    assert any("message 3" in line for line in repaired.lost)
+    assert broken(path) == []
+    pairs_hold(_history(path, "ses1"))
+
+
+def test_a_lost_index_or_column_is_damage(path: Path) -> None:
+    with tampered(path) as connection:
+        connection.execute("DROP INDEX open_message")
+    assert repair(path, "/project").aside is not None
+    with tampered(path) as connection:
+        connection.execute("ALTER TABLE approval RENAME COLUMN granted TO grented")
+    assert repair(path, "/project").aside is not None
+    assert repair(path, "/project").aside is None
+    assert broken(path) == []
+
+
+def test_a_run_that_lost_its_duration_ended_all_the_same(path: Path) -> None:
+    with tampered(path) as connection:
+        connection.execute("UPDATE run SET duration_ns = NULL WHERE session = 'ses1'")
+        connection.execute("UPDATE part SET crc = crc + 1 WHERE session = 'ses5' AND seq = 1")
+    repair(path, "/project")
+    assert broken(path) == []

@@ -113,6 +113,17 @@ def _rows(connection: sqlite3.Connection, query: str, *given: object) -> list[di
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
+def _json(stored: object) -> object:
+    """JSON as it is stored; what is none any more comes as a text, and what is no text as nothing."""
+    if not isinstance(stored, str):
+        return None
+    try:
+        msgspec.json.decode(stored)
+    except msgspec.DecodeError:
+        return stored
+    return msgspec.Raw(stored.encode())
+
+
 def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, Any]:
     found = _rows(connection, "SELECT id, number, started_at, duration_ns, outcome FROM run WHERE id = ?", run)
     if not found:
@@ -123,10 +134,10 @@ def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, An
         run,
     )
     for call in calls:
-        call["result"] = None if call["result"] is None else msgspec.Raw(call["result"].encode())
+        call["result"] = _json(call["result"])
     usage = _rows(connection, "SELECT turn, usage, cost FROM usage WHERE run = ? ORDER BY number", run)
     for used in usage:
-        used["usage"] = msgspec.Raw(used["usage"].encode())
+        used["usage"] = _json(used["usage"])
     changes = _rows(connection, "SELECT * FROM preimage WHERE run = ? ORDER BY number", run)
     for change in changes:  # all there is of it: an older store has fewer columns
         del change["run"], change["number"]
@@ -137,7 +148,7 @@ def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, An
         "usage": usage,
         "approvals": _rows(connection, "SELECT turn, position, tool, digest, granted FROM approval WHERE run = ?", run),
         "changes": changes,
-        "notices": [msgspec.Raw(row["body"].encode()) for row in notices],
+        "notices": [_json(row["body"]) for row in notices],
     }
 
 

@@ -25,6 +25,7 @@ _BY_RUN = {
     "notice": "number",
     "preimage": "number",
 }
+_JSON = {"usage": ("usage",), "notice": ("body",)}  # columns that hold JSON
 _BY_SESSION = {"seen": "path", "shrunk": "session"}
 
 
@@ -147,6 +148,8 @@ class Salvage:
                 m["state"] == "open" and m["run"] == run["id"] for m in messages
             )
             kept = whole if still_open else []
+            if run["outcome"] is not None and run["duration_ns"] is None:
+                run["duration_ns"] = 0  # nobody knows any more
             if self._put("run", run, number=number, chunks=len(kept)):
                 ids.add(run["id"])
                 for at, chunk in enumerate(kept):
@@ -181,12 +184,13 @@ class Salvage:
                 )
                 continue
             assert row is not None
-            self._keep(
-                row,
-                parts.get(seq, []),
-                _run(row, runs),
-                waiting[0][:2] if isinstance(message, ToolMessage) else None,
-            )
+            answers = waiting[0][:2] if isinstance(message, ToolMessage) else None
+            if not self._keep(row, parts.get(seq, []), _run(row, runs), answers):
+                if answers is not None:
+                    self._result(session, seq, waiting.pop(0), _run(row, runs))
+                else:
+                    self._place(session, seq, row, lost=True)
+                continue
             if isinstance(message, ToolMessage):
                 waiting.pop(0)
             elif isinstance(message, AssistantMessage):
@@ -224,12 +228,18 @@ class Salvage:
         parts: list[dict[str, Any]],
         run: str | None,
         answers: tuple[int, int] | None,
-    ) -> None:
-        self._put("message", row, run=run, first_chunk=None, next_chunk=None, told_crc=None)
-        for part in parts:
-            to = answers or (None, None)
-            self._put("part", part, answers_seq=to[0], answers_position=to[1])
-        self.messages += 1
+    ) -> bool:
+        """Whether the message could be written, with all of its parts; if not, nothing of it is."""
+        to, position = answers or (None, None)
+        self._new.execute("SAVEPOINT message")
+        kept = self._put("message", row, run=run, first_chunk=None, next_chunk=None, told_crc=None) and all(
+            self._put("part", part, answers_seq=to, answers_position=position) for part in parts
+        )
+        if not kept:
+            self._new.execute("ROLLBACK TO message")
+        self._new.execute("RELEASE message")
+        self.messages += kept
+        return kept
 
     def _place(self, session: str, seq: int, row: dict[str, Any] | None, *, lost: bool) -> None:
         """An empty place where a message was, so that the others keep their numbers."""
@@ -257,7 +267,9 @@ class Salvage:
                 if table == "call":
                     continue
                 for row in self._rows(table, "WHERE run = ?", (run,), order):
-                    if self._put(table, row) and table == "approval":
+                    if not all(_is_json(row[name]) for name in _JSON.get(table, ())):
+                        self._say(f"session {session}: a row of the table {table} is lost")
+                    elif self._put(table, row) and table == "approval":
                         granted.add((row["turn"], row["position"]))
             for row in self._rows("call", "WHERE run = ?", (run,), _BY_RUN["call"]):
                 key = (row["turn"], row["position"])
@@ -266,9 +278,12 @@ class Salvage:
                         f"session {session}: the record of a start of {row['tool']} stands alone, and was left out"
                     )
                     continue
-                changed: dict[str, str] = (
+                changed: dict[str, Any] = (
                     {"status": "unknown_outcome"} if row["status"] is None and run in ended else {}
                 )
+                if row["result"] is not None and not _is_json(row["result"]):
+                    changed["result"] = None  # the message that tells it is looked after by itself
+                    self._say(f"session {session}: what a call of {row['tool']} came to is lost")
                 if str(row["rule"]).startswith("granted:") and key not in granted:
                     changed["rule"] = _SALVAGED
                     self._say(f"session {session}: the approval of a call of {row['tool']} that started is lost")
@@ -313,6 +328,14 @@ class Salvage:
         ).fetchall():
             for position in range(count):
                 yield run, turn, position
+
+
+def _is_json(stored: object) -> bool:
+    try:
+        msgspec.json.decode(stored if isinstance(stored, str) else b"")
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _run(row: dict[str, Any] | None, runs: set[str]) -> str | None:
