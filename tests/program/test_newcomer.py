@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 SHOWN = [line.split("  #")[0].strip() for line in re.findall(r"^    (sluice .*|git diff \| sluice.*)$", README, re.M)]
 PIXEL = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-    "1f15c4890000000d49444154789c626001000000ffff03000006000557bfabd40000000049454e44ae426082"
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636800000082008177cd72b60000000049454e44ae426082"
 )
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,6 +11,10 @@ from program_world import KEY, asks, finish, says, sluice, start, validator
 
 from sluice.testing.replay_server import ReplayServer
 
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636800000082008177cd72b60000000049454e44ae426082"
+)
 FORMS = ["text", "json"]  # what stream-json holds is looked at on its own
 
 
@@ -80,7 +84,7 @@ def test_json_is_one_object_at_the_end(work: Path) -> None:
 
 
 def test_a_picture_and_more_words_reach_the_model_and_the_picture_is_no_context(work: Path) -> None:
-    (work / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 500_000)
+    (work / "a.png").write_bytes(PNG + b"\0" * 500_000)
     with ReplayServer([says("a cat")]) as server:
         flags = ["--image", str(work / "a.png"), "--append-system-prompt", "Be brief.", "--reasoning-effort", "low"]
         shown = _run(server, work, *flags)

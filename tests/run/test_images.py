@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_image_structure import WHOLE
 
 from sluice.errors import ConfigurationError
 from sluice.limits import Limits
@@ -17,19 +18,13 @@ from sluice.values.messages import ImagePart, TextPart, UserMessage
 from sluice.values.requests import ModelOptions
 from sluice.wire.dialects import DIALECTS
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
-HEADS = {
-    "image/png": PNG,
-    "image/jpeg": b"\xff\xd8\xff\xe0" + b"\0" * 20,
-    "image/gif": b"GIF89a" + b"\0" * 20,
-    "image/webp": b"RIFF\x10\0\0\0WEBPVP8 " + b"\0" * 20,
-}
+PNG = WHOLE["image/png"]
 
 
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("kind", WHOLE)
 def test_an_image_is_known_by_what_it_holds(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "picture.txt").write_bytes(HEADS[kind])
-    assert read_image(tmp_path / "picture.txt") == ImagePart(kind, base64.b64encode(HEADS[kind]).decode())
+    (tmp_path / "picture.txt").write_bytes(WHOLE[kind])
+    assert read_image(tmp_path / "picture.txt") == ImagePart(kind, base64.b64encode(WHOLE[kind]).decode())
 
 
 @pytest.mark.parametrize("head", [b"", b"\x89PNG", b"<svg", b"RIFF\x10\0\0\0WAVE", b"GIF88a", b"BM"])
@@ -40,12 +35,16 @@ def test_what_is_no_image_is_none(head: bytes) -> None:
 def test_what_cannot_be_shown_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("no image")
     (tmp_path / "large.png").write_bytes(PNG * 10)
+    (tmp_path / "cut.png").write_bytes(PNG[:-5])
+    (tmp_path / "page.png").write_bytes(PNG[:8] + b"<html>")
     os.mkfifo(tmp_path / "pipe.png")
     limits = Limits(max_image_bytes=200, max_images=2)
     for name, words in {
         "absent.png": "cannot be read: No such file",
         "text.png": "is no PNG, JPEG, GIF or WebP file",
         "large.png": "is larger than the 200 bytes of max_image_bytes",
+        "cut.png": "is a damaged PNG file: it ends before it is whole",
+        "page.png": "is a damaged PNG file: it ends before it is whole",
         "pipe.png": "is no file",
         ".": "is no file|Is a directory",
         "a\0b": "cannot be read",

@@ -33,6 +33,12 @@ from sluice.values import notices as n
 from sluice.values.messages import AssistantMessage, Conversation, Message, UserMessage
 from sluice.values.requests import Request
 
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636800000082008177cd72b60000000049454e44ae426082"
+)
+GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
+
 
 @tool(category="mutating")
 def paint(colour: str) -> str:

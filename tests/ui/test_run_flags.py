@@ -12,7 +12,10 @@ import pytest
 
 from sluice.ui.cli import main, sluice
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636800000082008177cd72b60000000049454e44ae426082"
+)
 Run = Callable[..., tuple[int, str, str]]
 
 

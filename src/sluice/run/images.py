@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from sluice.errors import ConfigurationError
 from sluice.limits import DEFAULT_LIMITS, Limits
+from sluice.run.image_structure import flaw
 from sluice.values.messages import ImagePart, Message, TextPart, UserMessage
 from sluice.wire.surrogates import storable
 
@@ -35,7 +36,8 @@ def with_images(
 
 
 def read_image(path: str | os.PathLike[str], max_bytes: int = DEFAULT_LIMITS.max_image_bytes) -> ImagePart:
-    """The image in a file of at most `max_bytes`. Raises `ConfigurationError`; waits for no pipe and no device."""
+    """The image in a file of at most `max_bytes`. Raises `ConfigurationError`, also for one that is not whole; waits for no
+    pipe and no device."""
     named = f"image {os.fspath(path)!r}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,6 +56,9 @@ def read_image(path: str | os.PathLike[str], max_bytes: int = DEFAULT_LIMITS.max
     media_type = image_type(raw[:_HEAD_BYTES])
     if media_type is None:
         raise ConfigurationError(f"{named} is no PNG, JPEG, GIF or WebP file")
+    if (wrong := flaw(raw, media_type)) is not None:
+        kind = media_type.removeprefix("image/").upper()
+        raise ConfigurationError(f"{named} is a damaged {kind} file: {wrong}")
     return ImagePart(media_type, base64.b64encode(raw).decode("ascii"))
 
 
