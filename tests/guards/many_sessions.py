@@ -53,6 +53,7 @@ _TABLE = {
     "programs that go far": (FILES, "kind.removeprefix(\"fuse.\") in _PROGRAMS.split()", "False", DISKS, "programs"),
     "the way to it (run)": (SESSIONS, "        raise ConfigurationError(words or str(error)) from None", "        raise ConfigurationError(str(error)) from None", FOUND, "another"),
     "the way to it (commands)": (SESSIONS, "    if not found and not everywhere and (words := elsewhere_words(settings, wanted)):\n", "    if words := \"\":\n", FOUND, "another_project"),
+    "only what is not here": (ELSEWHERE, " or (not own_store and _in_own_store(settings, wanted)):", ":", FOUND, "said_as_it_is"),
     "a moved folder is told": (SESSIONS, "if moved else opening", "if False else opening", FOUND, "was_moved"),
     "only of the same name": (ELSEWHERE, "(not same_name or os.path.basename(project) == name) and ", "", FOUND, "another_name"),
     "what is there stays": (ELSEWHERE, "    if os.path.isdir(folder):\n", "    if False:\n", FOUND, "still_there"),

@@ -66,6 +66,24 @@ def test_a_session_in_another_store_is_answered_with_that_store(tmp_path: Path) 
         _run(chosen, "resume", id)
 
 
+def test_what_is_wrong_with_a_session_that_is_there_is_said_as_it_is(tmp_path: Path) -> None:
+    here = _settings(tmp_path / "here")
+    other = _settings(tmp_path / "other")
+    for one in (here, here, other):
+        _run(one)
+    with pytest.raises(ConfigurationError, match="begins more than one session: "):
+        _run(here, "resume", "ses_")
+    shared = msgspec.structs.replace(here, session_store=str(tmp_path / "s.db"))
+    id, _warned = _run(shared)
+    with pytest.raises(ConfigurationError, match="has no message 99"):
+        asyncio.run(_open(msgspec.structs.replace(shared, workspace=other.workspace), Wish(how="fork", id=id, upto=99)))
+
+
+async def _open(settings: Settings, wish: Wish) -> None:
+    async with open_agent(msgspec.structs.replace(settings, session=wish)):
+        pass
+
+
 def test_a_folder_that_was_moved_is_named_with_what_takes_its_sessions_along(tmp_path: Path) -> None:
     old = _settings(tmp_path / "a" / "work")
     ids = [_run(old)[0] for _ in range(2)]

@@ -51,10 +51,13 @@ def found_elsewhere(settings: Settings, wanted: str) -> list[Elsewhere]:
     return exact or found
 
 
-def elsewhere_words(settings: Settings, wanted: str) -> str:
-    """Where the session that `wanted` names is, and how to get at it; empty if it is nowhere."""
+def elsewhere_words(settings: Settings, wanted: str, *, own_store: bool = True) -> str:
+    """Where the session that `wanted` names is, and how to get at it; empty if it is nowhere.
+
+    Without `own_store` it is also empty if the store of the settings has one: whoever opens a session looks in all of that.
+    """
     found = found_elsewhere(settings, wanted)
-    if not found:
+    if not found or (not own_store and _in_own_store(settings, wanted)):
         return ""
     if len(found) > 1:
         ids = ", ".join(dict.fromkeys(one.id for one in found[:4]))
@@ -67,6 +70,18 @@ def elsewhere_words(settings: Settings, wanted: str) -> str:
         f"{words}, and that folder is not there any more; give {_way(settings, one)} to read it. If the folder was moved, "
         f"take its sessions along from where it is now: {_adopt(settings, one.store, one.project)}"
     )
+
+
+def _in_own_store(settings: Settings, wanted: str) -> bool:
+    from sluice.session import catalog
+    from sluice.session.disk import reading
+
+    path = store_path(settings)
+    if path is None or not path.is_file():
+        return False
+    with contextlib.suppress(StoreError), reading(path) as connection:
+        return bool(catalog.matching(connection, storable(wanted)))
+    return False
 
 
 def moved_words(settings: Settings, *, same_name: bool) -> str:

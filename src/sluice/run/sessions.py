@@ -60,7 +60,7 @@ async def open_store(settings: Settings) -> Opening | None:
     except StoreError as error:
         words = ""
         if error.kind == "refused" and settings.session.id:
-            words = await in_thread(lambda: elsewhere_words(settings, settings.session.id))
+            words = await in_thread(lambda: elsewhere_words(settings, settings.session.id, own_store=False))
         raise ConfigurationError(words or str(error)) from None
     if settings.session.how != "continue" or opening.found:
         return opening
