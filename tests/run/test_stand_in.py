@@ -144,16 +144,19 @@ def test_in_a_small_window_fewer_of_the_users_words_are_carried() -> None:
 def test_where_they_leave_too_little_to_be_smaller_fewer_are_carried_and_it_is_refused_only_then() -> None:
     said = prompts(TASK * 30, *("p" * 900 for _ in range(12)))
     messages = tuple(m for one in said for m in (one, AssistantMessage(content="ok")))
-    world = World(text("S" * 6_000))
+    probe = World()
+    probe.talk.messages = messages
+    size = _measure(probe)
+    world = World(text("S" * (size - 3_500)))  # it leaves room for fewer than a quarter would be
     world.talk.messages = messages
-    assert _shrink(world, _measure(world) - 1)[0]
+    assert _shrink(world, size - 1)[0]
     past = read(world.talk.messages[0])
     assert past is not None
     assert past.words[0][0] == 1
     assert past.words[-1][0] == 12
-    refused = World(text("S" * 16_000))
+    refused = World(text("S" * size))
     refused.talk.messages = messages
-    assert not _shrink(refused, _measure(refused) - 1)[0]
+    assert not _shrink(refused, size - 1)[0]
     assert refused.talk.messages == messages
 
 
