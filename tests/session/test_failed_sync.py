@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import AuditError, StoreError
-from sluice.session import disk
+from sluice.session import disk, durable
 from sluice.session.audit import AuditLog
 from sluice.session.audit_reading import records, verify
 from sluice.session.blobs import INDEX, BlobJournal
@@ -54,6 +54,33 @@ def test_the_log_is_begun_anew_at_once(database) -> None:
     assert log_bytes(database.path) == 0, "another process could add to it"
     database.write_now(add("two"))
     assert names(database.path) == ["one", "two"]
+
+
+def test_the_log_is_written_again_before_it_is_emptied_into_the_database(database, monkeypatch) -> None:
+    """A loss of power in the middle of that leaves half of it in the database, and must find the log on disk."""
+    real, sizes = durable.write_again, []
+
+    def again(path: str) -> None:
+        sizes.append(os.path.exists(path) and os.stat(path).st_size)
+        real(path)
+
+    monkeypatch.setattr("sluice.session.database.write_again", again)
+    database.write_now(add("one"))
+    before = log_bytes(database.path)
+    with pytest.raises(StoreError):
+        database.write_now(fails)
+    assert sizes[0] == before > 0
+    assert names(database.path) == ["one"]
+
+
+def test_bytes_are_written_over_themselves(tmp_path) -> None:
+    path = tmp_path / "log"
+    durable.write_again(str(path))
+    assert not path.exists()
+    data = os.urandom(3 * 1024 * 1024 + 7)
+    path.write_bytes(data)
+    durable.write_again(str(path))
+    assert path.read_bytes() == data
 
 
 def test_while_somebody_reads_the_old_log_nothing_is_acknowledged(tmp_path, monkeypatch) -> None:

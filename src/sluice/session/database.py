@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sluice.errors import StoreError
-from sluice.session.disk import WAL_BYTES, make_private, on_network, open_writing, store_error
+from sluice.session.disk import WAL_BYTES, empty_log, make_private, on_network, open_writing, store_error
+from sluice.session.durable import write_again
 from sluice.session.locks import FileLock
 
 GROUP_SECONDS = 0.02  # how long work may wait for a commit
@@ -240,9 +241,9 @@ class Database:
             with self._ours:
                 self._connection = open_writing(self.path, check=unclean, network=self._network)
                 self._file = os.stat(self.path)
-                if unclean:  # whoever died may have died of a failed sync
-                    with contextlib.suppress(StoreError, sqlite3.Error):
-                        self._empty_log(self._connection)
+                if unclean and not self._network:  # whoever died may have died of a failed sync
+                    with contextlib.suppress(StoreError, sqlite3.Error, OSError):
+                        empty_log(self._connection, self.path)
             if not self._users.wait(TURN_SECONDS, shared=True):
                 raise StoreError("busy", f"another process keeps the session store {str(self.path)!r} for itself")
         except Exception as error:
@@ -333,29 +334,17 @@ class Database:
     def _usable(self) -> sqlite3.Connection:
         if self._broken or self._connection is None:
             # After a failed sync nobody knows what of the log is on disk: a new connection reads it afresh.
+            if self._unsynced:
+                write_again(f"{self.path}-wal")  # before it is emptied: that may be done in closing
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
             self._connection = open_writing(self.path, check=False, network=self._network)
             self._full = True
-            if self._unsynced:
-                self._empty_log(self._connection)
+            if self._unsynced and not self._network:
+                empty_log(self._connection, self.path)
             self._broken = self._unsynced = False
         return self._connection
-
-    def _empty_log(self, connection: sqlite3.Connection) -> None:
-        """Begins the log anew after a failed sync. What that was to put on disk may never come there, and what later
-        commits add behind it would be lost with it; so all of the log is written once more, into the database.
-
-        Raises `StoreError` where somebody reads for so long that it cannot be done.
-        """
-        if self._network:
-            return
-        (busy, *_counts) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
-            raise StoreError(
-                "io", f"the session store {str(self.path)!r} failed, and a program that reads it is in the way"
-            )
 
     def _roll_back(self, error: Exception) -> None:
         if isinstance(error, sqlite3.Error):
@@ -369,7 +358,7 @@ class Database:
             except sqlite3.Error:
                 self._broken = True
         if self._unsynced:
-            with contextlib.suppress(StoreError, sqlite3.Error):  # before another process adds to the log
+            with contextlib.suppress(StoreError, sqlite3.Error, OSError):  # before another process adds to the log
                 self._usable()
 
     def _bound_log(self, connection: sqlite3.Connection) -> None:

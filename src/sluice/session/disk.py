@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sluice.errors import StoreError, StoreFault
-from sluice.session.durable import sync_upwards
+from sluice.session.durable import sync_upwards, write_again
 from sluice.session.file_systems import FULL, READ_ONLY, full_or_read_only, is_text
 from sluice.session.file_systems import on_network as on_network
 
@@ -123,6 +123,18 @@ def open_writing(path: Path, *, check: bool, network: str | None) -> sqlite3.Con
         if isinstance(error, sqlite3.Error | OSError | UnicodeDecodeError):
             raise store_error(error, path) from None
         raise
+
+
+def empty_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Begins the log anew after a failed sync. What that was to put on disk may never come there, and what later commits
+    add behind it would be lost with it; so all of the log is written once more, and then into the database.
+
+    Raises `StoreError` where somebody reads for so long that it cannot be done, `OSError` or `sqlite3.Error`.
+    """
+    write_again(f"{path}-wal")  # or half of it may be in the database, and nothing to make up the rest from
+    (busy, *_counts) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise StoreError("io", f"the session store {str(path)!r} failed, and a program that reads it is in the way")
 
 
 def open_reading(path: Path) -> sqlite3.Connection:

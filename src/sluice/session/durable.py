@@ -7,6 +7,7 @@ import errno
 import os
 
 _MEANINGLESS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # this file system has no such thing as syncing a folder
+_PIECE = 1024 * 1024  # bytes
 _NOT_OURS = (errno.EACCES, errno.EPERM)
 
 
@@ -52,3 +53,22 @@ def put_on_disk(fd: int, before: int) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(fd, before)
         raise
+
+
+def write_again(path: str) -> None:
+    """Writes the bytes of a file over themselves and syncs it; one that is not there is left so. Raises `OSError`.
+
+    After a failed sync the system takes what it could not write for written, and no later sync writes it. It can still be
+    read, so it can be written again.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        at = 0
+        while piece := os.pread(fd, _PIECE, at):
+            at += os.pwrite(fd, piece, at)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
