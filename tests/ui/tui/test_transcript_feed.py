@@ -63,3 +63,4 @@ def test_money_for_what_was_estimated_is_marked() -> None:
     guess = Usage(input_tokens=1, estimated=True)
     assert lines(finished(cost=0.5, usage=guess))[-1].endswith("about $0.5000")
     assert lines(finished(cost=0.5))[-1].endswith("· $0.5000")
+    assert lines(finished(cost=0.0, usage=guess))[-1].endswith("· $0.0000"), "what has no price costs nothing"

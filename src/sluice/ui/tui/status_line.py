@@ -159,7 +159,7 @@ def status_words(situation: Situation, activity: str, width: int) -> str:
 def _money(situation: Situation) -> str:
     if situation.cost is None:
         return ""
-    about = "~" if situation.usage.estimated else ""
+    about = "~" if situation.usage.estimated and situation.cost else ""
     return f"{about}${situation.cost:.{4 if situation.cost < 1 else 2}f}"
 
 
