@@ -143,3 +143,19 @@ def test_what_is_damaged_in_a_run_is_no_fault_of_the_export(tmp_path: Path) -> N
     assert found["runs"][0]["usage"][0]["usage"] is None
     assert found["runs"][0]["notices"][-1] == '{"torn'
     assert "go" in text
+
+
+@FORMS
+def test_a_number_that_is_none_any_more_is_said_in_one_line(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path, id="", new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("go"))
+            await s.finished("r", "completed")
+
+    run(body())
+    with tampered(path) as connection:
+        connection.execute("UPDATE message SET seq = 'ses'")
+    with reading(path) as connection, pytest.raises(StoreError, match="sluice sessions repair"):
+        list(form(connection, "ses"))

@@ -52,10 +52,15 @@ def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """One view of the store, whoever writes meanwhile. Nothing is given out inside it."""
+    """One view of the store, whoever writes meanwhile. Nothing is given out inside it. What is read in it may be damaged,
+    a number no number and a text none: that is a `StoreError`."""
     connection.execute("BEGIN")
     try:
         yield
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        raise StoreError(
+            "damaged", f"a stored row cannot be read ({type(error).__name__}: {error}); see `sluice sessions repair`"
+        ) from None
     finally:
         connection.execute("COMMIT")
 
