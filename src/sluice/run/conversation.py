@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sluice.errors import ArgumentsError
+from sluice.run.refusals import without_refused
 from sluice.values.calls import ToolSpec
 from sluice.values.messages import (
     AssistantMessage,
@@ -90,7 +91,7 @@ class Talk:
         return (
             *system,
             *self.before,
-            *map(self._unsigned, messages),
+            *map(self._unsigned, without_refused(messages)),
             *(ToolMessage(call.id, call.name, _WAITS, False) for call in _open_calls(messages)),
             *(encodable(m) if isinstance(m, UserMessage) else m for m in (self.extra if extra else ())),
         )

@@ -22,9 +22,11 @@ from sluice.values.ports import Clock, Transport
 from sluice.values.requests import Request
 from sluice.wire import ReplyReader
 from sluice.wire.dialects.base import Dialect
-from sluice.wire.dialects.faults import any_json, provider_error
+from sluice.wire.dialects.faults import CONTEXT_OVERFLOW, any_json, provider_error
 
 _IN_A_REPLY = frozenset({"incomplete", "limit"})  # faults before which the provider was at work on a reply
+_REFUSALS = frozenset({400, 413, 422})
+_REFUSAL_CODES = frozenset({*map(str, _REFUSALS), "invalid_request_error"})  # of an error inside a stream
 FEED_BYTES = 32 * KIB  # read at a time: what is in them is shown well under a millisecond after they came
 
 
@@ -55,7 +57,8 @@ class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
     """A model call that failed for good. `kind` is a `StreamFault` or a `TransportFault`.
 
     `partial` is what had arrived if anything of it was shown, else `None`. `bound` names the limit that was passed. `code`
-    is the provider's own word, or `context_overflow` where it found the request too long.
+    is the provider's own word, or `context_overflow` where it found the request too long. `refused`: it does not take this
+    request as it is, for another reason than that, and would not take it the next time either.
     """
 
     kind: str
@@ -63,6 +66,7 @@ class BrokenReply(msgspec.Struct, frozen=True, kw_only=True):
     partial: Reply | None = None
     bound: str | None = None
     code: str | None = None
+    refused: bool = False
 
 
 class ModelCall:
@@ -210,12 +214,21 @@ class ModelCall:
     def _broken(self, error: TransportError | StreamError) -> BrokenReply:
         if isinstance(error, StreamError):
             partial = error.partial if self._shown else None
-            return BrokenReply(kind=error.kind, message=str(error), partial=partial, bound=error.bound, code=error.code)
+            return BrokenReply(
+                kind=error.kind,
+                message=str(error),
+                partial=partial,
+                bound=error.bound,
+                code=error.code,
+                refused=not self._shown and error.kind == "provider_error" and error.code in _REFUSAL_CODES,
+            )
         if error.kind == "too_large":
             return BrokenReply(kind="limit", message=str(error), partial=self.partial(), bound="max_stream_bytes")
         if self._shown:
             return BrokenReply(kind="incomplete", message=str(error), partial=self.partial())
-        return BrokenReply(kind=error.kind, message=str(error), code=_code_in(error))
+        code = _code_in(error)
+        refused = error.status in _REFUSALS and code != CONTEXT_OVERFLOW
+        return BrokenReply(kind=error.kind, message=str(error), code=code, refused=refused)
 
 
 def _code_in(error: TransportError) -> str | None:

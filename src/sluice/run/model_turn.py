@@ -12,6 +12,7 @@ from sluice.run.guarded_hooks import GuardedHooks
 from sluice.run.images import overweight
 from sluice.run.metering import Charge, usage_of
 from sluice.run.model_call import BrokenReply, ModelCall
+from sluice.run.refusals import LEFT_OUT, REFUSED, images_in_question, way_out
 from sluice.run.scope import HOOK_SECONDS, RunScope, StoppedError, words_of
 from sluice.run.shrinking import keep_shrunk, shrink
 from sluice.run.tool_calls import healed_calls
@@ -212,6 +213,8 @@ class ModelTurns:
                 charge = await self._lost(turn, [partial.usage], stopped=broken.kind == "aborted")
                 partial = None
             await watcher.withdraw_all(broken.message)
+        if broken.refused:
+            await self._refused()
         used = _for_limits(charge, lost, await scope.used_inside(turn))
         self._answer(
             f.ModelFailed(
@@ -225,6 +228,15 @@ class ModelTurns:
                 **used,
             )
         )
+
+    async def _refused(self) -> None:
+        """Sees to it that what was refused spoils no later request, as far as it can be told, and says so."""
+        scope = self._scope
+        if images_in_question(scope.talk.messages):
+            await scope.keep(REFUSED)
+            await scope.emit(n.Warned(message=LEFT_OUT))
+        elif (words := way_out(scope.talk.messages, scope.parts.store.session)) is not None:
+            await scope.emit(n.Warned(message=words))
 
     async def _keep(self, turn: int, reply: Reply, *, whole: bool) -> tuple[AssistantMessage, Charge]:
         """Stores a reply and tells of it: its calls by position, its end with usage. Returns what it used, too."""
