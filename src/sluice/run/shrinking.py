@@ -27,7 +27,9 @@ from sluice.values.notices import Warned
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are left alone as long as they fit
 
-_WORDS_PART = 4  # of the bytes that fit, one part in so many is for the user's words; fewer where that leaves no room
+_WORDS_PART = (
+    8  # of the bytes that fit, one part in so many is for the user's words: more would soon leave no room again
+)
 _FEWER = (1, 2, 4, 16)
 
 _Step = Callable[[Conversation, slice], Conversation]
