@@ -27,9 +27,9 @@ from sluice.values.notices import Warned
 _KEPT_RESULT = 1024  # characters of an old result that stay
 _KEPT_EXCHANGES = 2  # the last replies, with their results, that are left alone as long as they fit
 
-_WORDS_PART = (
-    8  # of the bytes that fit, one part in so many is for the user's words: more would soon leave no room again
-)
+# Of the bytes that fit, one part in eight is for the user's words: more would soon leave no room again. Where even that
+# is too much, a half of it, and so on.
+_WORDS_PART = 8
 _FEWER = (1, 2, 4, 16)
 
 _Step = Callable[[Conversation, slice], Conversation]
