@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -301,7 +300,7 @@ def more(store: Path, files: tuple[Path, Path, Path, Path]) -> Iterator[str]:
                 yield f"integrity_check: {words}"
         runs = connection.execute("SELECT id FROM run").fetchall()
         if work.is_dir() and runs:
-            yield from _note(connection, work / NOTE)
+            yield from _note(connection.execute(_WRITTEN, (WRITES,)).fetchall(), work / NOTE)
         kept = [handle for (handle,) in connection.execute("SELECT handle FROM preimage")]
         stored = connection.execute("SELECT run, turn, position FROM call").fetchall()
     yield from _audited(f"{store}.audit", {*stored, *_effects(ledger)})
@@ -333,15 +332,16 @@ def _audited(audit: str, begun: set[tuple[str, int, int]]) -> Iterator[str]:
         yield f"call {run} {turn} {position} was started, and the audit log does not say so"
 
 
-def _note(connection: sqlite3.Connection, note: Path) -> Iterator[str]:
+_WRITTEN = (  # what calls of the tool that writes were given, and how they ended, in order
+    "SELECT p.body, c.status FROM call c JOIN run r ON r.id = c.run JOIN message m ON m.run = c.run AND m.turn = c.turn "
+    "AND m.role = 'assistant' JOIN part p ON p.session = m.session AND p.seq = m.seq AND p.kind = 'call' "
+    "AND p.position = c.position + (SELECT min(position) FROM part f WHERE f.session = m.session AND f.seq = m.seq "
+    "AND f.kind = 'call') WHERE c.tool = ? ORDER BY r.session, r.number, c.turn, c.position"
+)
+
+
+def _note(calls: Sequence[tuple[str, str | None]], note: Path) -> Iterator[str]:
     """Of the calls in order the last that finished well, or one after it, is what the file holds."""
-    calls = connection.execute(
-        "SELECT p.body, c.status FROM call c JOIN run r ON r.id = c.run JOIN message m ON m.run = c.run AND m.turn = c.turn "
-        "AND m.role = 'assistant' JOIN part p ON p.session = m.session AND p.seq = m.seq AND p.kind = 'call' "
-        "AND p.position = c.position + (SELECT min(position) FROM part f WHERE f.session = m.session AND f.seq = m.seq "
-        "AND f.kind = 'call') WHERE c.tool = ? ORDER BY r.session, r.number, c.turn, c.position",
-        (WRITES,),
-    ).fetchall()
     texts = [(msgspec.json.decode(body, type=ToolCall).arguments, status) for body, status in calls]
     last = max((at for at, (_arguments, status) in enumerate(texts) if status == "ok"), default=None)
     if last is not None:
