@@ -36,7 +36,7 @@ def test_a_day_with_sessions(tmp_path: Path) -> None:
     checked = sluice("sessions", "check", cwd=work)
     assert (checked.code, "checked 2 sessions and 4 runs" in checked.out) == (0, True), checked
     assert sluice("sessions", "undo", cwd=work).out == "nothing to undo\n"
-    assert sluice("sessions", "rm", id, cwd=work).out == f"removed 1 sessions: {id}\n"
+    assert sluice("sessions", "rm", id, cwd=work).out == f"removed 1 session: {id}\n"
     assert sluice("sessions", "list", "--all", cwd=tmp_path).out.count("ses_") == 1
 
 
@@ -118,6 +118,19 @@ def test_what_cannot_be_done_is_one_clear_line(argv: list[str], code: int, word:
     assert (tmp_path / "bad.db").read_bytes() == b"no database at all " * 100
 
 
+def test_a_check_says_what_it_could_not_check_and_counts_in_words(tmp_path: Path) -> None:
+    assert sluice("sessions", "check", cwd=tmp_path).out == "nothing is stored here yet\n"
+    sluice("-e", "go", *_fixture(tmp_path, "yes"), cwd=tmp_path)
+    assert (
+        sluice("sessions", "check", cwd=tmp_path).out == "checked 1 session and 1 run in 1 store: all promises hold\n"
+    )
+    (tmp_path / "notes").write_text("a text of the user's\n" * 100)
+    other = sluice("sessions", "check", "--session-store", "notes", cwd=tmp_path)
+    assert (other.code, other.err) == (1, "")
+    assert other.out.startswith("cannot be checked: ")
+    assert other.out.endswith("\nchecked 0 sessions and 0 runs in 1 store: 1 store not checked\n")
+
+
 def test_a_damaged_store_is_said_with_what_to_do_and_repaired_by_it(tmp_path: Path) -> None:
     given = ["--session-store", "s.db"]
     assert sluice("-e", "hello", *_fixture(tmp_path, "an answer"), *given, cwd=tmp_path).code == 0
@@ -129,7 +142,7 @@ def test_a_damaged_store_is_said_with_what_to_do_and_repaired_by_it(tmp_path: Pa
     assert (refused.code, refused.err.count("\n"), "`sluice sessions repair`" in refused.err) == (2, 1, True), refused
     assert store.read_bytes() == damaged
     repaired = sluice("sessions", "repair", *given, cwd=tmp_path)
-    assert (repaired.code, "saved 1 sessions with 2 messages" in repaired.out) == (0, True), repaired
+    assert (repaired.code, "saved 1 session with 2 messages" in repaired.out) == (0, True), repaired
     (aside,) = tmp_path.glob("s.db.damaged-*")
     assert aside.read_bytes() == damaged
     assert str(aside) in repaired.out

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sluice.errors import StoreError, StoreFault
 from sluice.run.config import Settings
 from sluice.run.session_check import Checked, checked
 from sluice.run.store_places import data_folder, store_path
@@ -106,3 +107,18 @@ def test_a_key_of_any_known_provider_is_found_in_the_logs(settings: Settings) ->
         file.write('{"words": "sk-of-another-provider"}\n')
     found = _found(settings, ANTHROPIC_API_KEY="sk-of-another-provider", OPENAI_API_KEY="sk-not-there")
     assert found == (f"S1 {audit}: it holds an API key",)
+
+
+@pytest.mark.parametrize("kind", ["full", "read_only", "busy", "io"])
+def test_a_store_that_cannot_be_read_now_breaks_no_promise_and_is_not_called_sound(
+    kind: StoreFault, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_reading(path: Path) -> None:
+        raise StoreError(kind, f"the session store {str(path)!r} cannot be used: so it is")
+
+    monkeypatch.setattr("sluice.session.disk.reading", no_reading)
+    found = _check(settings)
+    assert (found.broken, found.sessions) == ((), 0)
+    (line,) = found.unchecked
+    assert line.startswith("cannot be checked: ")
+    assert line.endswith("so it is")

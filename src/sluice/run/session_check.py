@@ -18,13 +18,15 @@ _MOST_TOLD = 20  # findings about files that others may use
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """How much was checked, and each broken promise as one line. `unended` are sessions whose last run died and that were
-    not opened since; they get its end then, and no promise is broken by them."""
+    """How much was checked, and each broken promise as one line. `unchecked` says of each store that could not be read now
+    (a full disk, one that is kept by another program) why; that breaks no promise, and shows none to hold. `unended` are
+    sessions whose last run died and that were not opened since; they get its end then, and no promise is broken by them."""
 
     stores: int
     sessions: int
     runs: int
     broken: tuple[str, ...]
+    unchecked: tuple[str, ...]
     unended: tuple[str, ...]
 
 
@@ -38,6 +40,7 @@ def checked(settings: Settings, everywhere: bool, *, state: Path, environ: Mappi
 
     sessions = runs = 0
     broken: list[str] = []
+    unchecked: list[str] = []
     unended: list[str] = []
     secrets = _keys(settings, environ)
     paths = stores(settings, everywhere)
@@ -48,13 +51,23 @@ def checked(settings: Settings, everywhere: bool, *, state: Path, environ: Mappi
             with reading(path) as connection:
                 report = check(connection, path, secrets=secrets, state=state, since=since)
         except StoreError as error:
-            broken.append(f"F2 {error}")
+            if error.kind == "damaged":
+                broken.append(f"F2 {error}")
+            else:
+                unchecked.append(f"cannot be checked: {error}")
             continue
         sessions, runs = sessions + report.sessions, runs + report.runs
         broken += [f"{one.promise} {one.where}: {one.words}" for one in report.broken]
         unended += report.unended
     broken += [f"S1 {where}: {words}" for where, words in _files_beside(paths, everywhere, state, secrets)]
-    return Checked(stores=len(paths), sessions=sessions, runs=runs, broken=tuple(broken), unended=tuple(unended))
+    return Checked(
+        stores=len(paths),
+        sessions=sessions,
+        runs=runs,
+        broken=tuple(broken),
+        unchecked=tuple(unchecked),
+        unended=tuple(unended),
+    )
 
 
 def _files_beside(paths: list[Path], everywhere: bool, state: Path, secrets: list[str]) -> Iterator[tuple[str, str]]:

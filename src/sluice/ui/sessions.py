@@ -44,6 +44,10 @@ def _settings(invocation: Any, flags: dict[str, Any], pairs: tuple[str, ...]) ->
     return absolute_workspace(invocation.load().settings, Path.cwd())
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def _json(value: object) -> None:
     from sluice.ui.json_stream import as_json
 
@@ -152,10 +156,10 @@ def rm(
         if error.kind != "full" or not pruned(settings, state_folder())[0]:
             raise
         gone = removed(settings, ids, everywhere, older_than)  # pre-images gone from a full disk may be room enough
-    click.echo(f"removed {len(gone)} sessions" + (f": {', '.join(gone)}" if gone else ""))
+    click.echo(f"removed {_count(len(gone), 'session')}" + (f": {', '.join(gone)}" if gone else ""))
     count, size = pruned(settings, state_folder())
     if count:
-        click.echo(f"removed {count} old pre-images that no session refers to ({size:,} bytes)")
+        click.echo(f"removed {_count(count, 'old pre-image')} that no session refers to ({size:,} bytes)")
     try:
         freed = given_back(settings, everywhere)
     except StoreError as error:
@@ -178,7 +182,8 @@ def adopt(invocation: Any, /, folder: str, pairs: tuple[str, ...], **flags: Any)
 
     settings = _settings(invocation, flags, pairs)
     taken = adopted(settings, os.path.abspath(folder))
-    click.echo(one_line(f"taken along into {settings.workspace}: {len(taken)} sessions: {', '.join(taken)}", 1000))
+    much = _count(len(taken), "session")
+    click.echo(one_line(f"taken along into {settings.workspace}: {much}: {', '.join(taken)}", 1000))
     return 0
 
 
@@ -187,21 +192,24 @@ def adopt(invocation: Any, /, folder: str, pairs: tuple[str, ...], **flags: Any)
 @_all
 @click.pass_obj
 def check(invocation: Any, /, everywhere: bool, pairs: tuple[str, ...], **flags: Any) -> int:
-    """Check every promise about stored sessions. Exit code 0 if all hold, 1 if not."""
+    """Check every promise about stored sessions. Exit code 0 if all hold, 1 if not, or if a store cannot be checked."""
     from sluice.run.session_check import checked
     from sluice.run.wiring import state_folder
     from sluice.ui.visible import one_line
 
     found = checked(_settings(invocation, flags, pairs), everywhere, state=state_folder(), environ=os.environ)
-    for line in found.broken:
+    for line in (*found.broken, *found.unchecked):
         click.echo(one_line(line, 1000))
     for session in found.unended:
         click.echo(f"{session}: its last run was interrupted; it gets its end when the session is opened (--resume)")
+    much = f"checked {_count(found.sessions, 'session')} and {_count(found.runs, 'run')} in {_count(found.stores, 'store')}"
     if not found.stores:
-        click.echo("there is no session store to check", err=True)
-    words = "all promises hold" if not found.broken else f"promises broken: {len(found.broken)}"
-    click.echo(f"checked {found.sessions} sessions and {found.runs} runs in {found.stores} stores: {words}")
-    return 1 if found.broken else 0
+        much = "nothing is stored here yet"
+    failed = [f"promises broken: {len(found.broken)}"] if found.broken else []
+    failed += [f"{_count(len(found.unchecked), 'store')} not checked"] if found.unchecked else []
+    holds = ["all promises hold"] if found.stores and not failed else []
+    click.echo(": ".join([much, *(["; ".join(failed)] if failed else holds)]))
+    return 1 if failed else 0
 
 
 @sessions.command("repair", cls=GroupedCommand)
@@ -224,7 +232,8 @@ def repair(invocation: Any, /, pairs: tuple[str, ...], **flags: Any) -> int:
         for line in (*done.lost, *(f"still broken: {line}" for line in done.left)):
             click.echo(one_line(line, 1000))
         lost += len(done.lost) + len(done.left)
-        click.echo(one_line(f"saved {done.sessions} sessions with {done.messages} messages in {path}", 1000))
+        much = f"{_count(done.sessions, 'session')} with {_count(done.messages, 'message')}"
+        click.echo(one_line(f"saved {much} in {path}", 1000))
         click.echo(one_line(f"the damaged store is kept as {done.aside}; remove it when you do not need it", 1000))
     if not found:
         click.echo("there is no session store", err=True)
