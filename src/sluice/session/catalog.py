@@ -56,7 +56,7 @@ def listed(
         (*given, -1 if most is None else most),
     ).fetchall()
     for id, of, created, parent, started, runs, messages, outcome in found:
-        yield Listed(
+        one = Listed(
             id=id,
             project=of,
             created_at=created,
@@ -70,6 +70,8 @@ def listed(
             pending=asked_tools(connection, id),
             store=str(path),
         )
+        msgspec.convert(msgspec.structs.asdict(one), Listed)  # a value of another kind is damage, and not to be shown
+        yield one
 
 
 def _of(project: str | None) -> tuple[str, tuple[str]]:

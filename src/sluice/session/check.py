@@ -27,7 +27,9 @@ from sluice.session.check_files import open_to_others, preimages_are_there, secr
 from sluice.session.check_view import Found, View
 from sluice.session.disk import VERSION
 from sluice.session.folding import size_in
+from sluice.session.kinds import wrong_kinds
 from sluice.session.shrunk import SHRUNK_SINCE
+from sluice.values.messages import Usage
 
 UNREADABLE = "it cannot be read"
 MOST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log
@@ -163,6 +165,12 @@ def rows_are_undamaged(view: View) -> Found:
     for (words,) in view.query("PRAGMA quick_check(10)"):
         if words != "ok":
             yield str(view.path), str(words)
+    yield from wrong_kinds(view.connection)
+    for run, used in view.query("SELECT run, usage FROM usage"):
+        try:
+            msgspec.json.decode(str(used), type=Usage | None)
+        except msgspec.MsgspecError as error:
+            yield str(run), f"what it used cannot be read: {error}"
     tables = [("part", "session || '@' || seq"), ("chunk", "run")]
     if version >= SHRUNK_SINCE:
         tables.append(("shrunk", "session"))
@@ -197,6 +205,9 @@ def old_rows_stay(view: View) -> Found:
     """K1: a fork begins with what its source holds."""
     for session, parent in view.query("SELECT id, parent FROM session WHERE parent IS NOT NULL"):
         source, _, seq = str(parent).rpartition("@")
+        if not (source and seq.isascii() and seq.isdigit() and len(seq) < 19):
+            yield str(session), f"it says that it was forked at {str(parent)[:80]!r}, which names no message"
+            continue
         theirs = [s.message for s in rows.stored_messages(view.connection, source, upto=int(seq))]
         if theirs:
             own = [s.message for s in rows.stored_messages(view.connection, str(session), upto=len(theirs))]
@@ -244,8 +255,13 @@ def check(
         view = View(connection, path, secrets, state, since)
         for name in promises:
             try:
-                broken += [Broken(name, where, words) for where, words in PROMISES[name](view)]
+                for where, words in PROMISES[name](view):  # what was found stays, also where it then cannot go on
+                    broken.append(Broken(name, where, words))
             except (sqlite3.Error, StoreError, ValueError, msgspec.MsgspecError) as error:
+                broken.append(Broken(name, str(path), f"{UNREADABLE}: {error}"))
+            except (TypeError, LookupError, AttributeError) as error:
+                if next(wrong_kinds(connection), None) is None:
+                    raise
                 broken.append(Broken(name, str(path), f"{UNREADABLE}: {error}"))
         unended = tuple(session for session in view.unended if session not in view.held)
         return Report(len(view.sessions), len(view.runs), tuple(broken), unended)

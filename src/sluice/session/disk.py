@@ -20,10 +20,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from sluice.errors import StoreError, StoreFault
 from sluice.session.durable import sync_upwards, write_again
 from sluice.session.file_systems import FULL, READ_ONLY, full_or_read_only, is_text
 from sluice.session.file_systems import on_network as on_network
+from sluice.session.kinds import wrong_kinds
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
 VERSION = 5  # of the schema
@@ -53,7 +56,7 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
     """What went wrong, in words for a person. SQLite's own words (such as "database is locked") are not among them."""
     if isinstance(error, StoreError):
         return error
-    where = f"the session store {str(path)!r} cannot be used"
+    where = _cannot_be_used(path)
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0)
         found = _KINDS.get(code & 0xFF)
@@ -70,7 +73,13 @@ def store_error(error: Exception, path: Path | str) -> StoreError:
         return StoreError(kind, f"{where}: {error.strerror or error}")
     if isinstance(error, UnicodeDecodeError):  # damage can make a text of bytes that are none
         return StoreError("damaged", f"{where}: {_DAMAGED} (a text in it is no text)")
+    if isinstance(error, msgspec.MsgspecError):
+        return StoreError("damaged", f"{where}: {_DAMAGED} (a row of it cannot be read: {error})")
     return StoreError("io", f"{where}: {type(error).__name__}: {error}")
+
+
+def _cannot_be_used(path: Path | str) -> str:
+    return f"the session store {str(path)!r} cannot be used"
 
 
 def make_private(path: Path) -> None:
@@ -211,14 +220,27 @@ def _reader(path: Path, more: str = "") -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A reading connection, closed on leaving; what SQLite raises inside becomes a `StoreError`."""
+    """A reading connection, closed on leaving; what SQLite raises inside becomes a `StoreError`, and so does what stumbles
+    over a value that cannot stand where it does."""
     connection = open_reading(path)
     try:
         yield connection
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise store_error(error, path) from None
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        found = _wrong_kind(connection)
+        if found is None:  # the store is not to blame
+            raise
+        raise StoreError("damaged", f"{_cannot_be_used(path)}: {_DAMAGED} ({': '.join(found)})") from error
     finally:
         connection.close()
+
+
+def _wrong_kind(connection: sqlite3.Connection) -> tuple[str, str] | None:
+    try:
+        return next(wrong_kinds(connection), None)
+    except sqlite3.Error:
+        return None
 
 
 def _harden(connection: sqlite3.Connection) -> None:
