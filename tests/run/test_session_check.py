@@ -15,6 +15,7 @@ from sluice.run.config import Settings
 from sluice.run.session_check import Checked, checked
 from sluice.run.store_places import data_folder, store_path
 from sluice.run.wiring import open_agent, state_folder
+from sluice.session.check_files import replaceable
 
 
 @pytest.fixture
@@ -99,6 +100,41 @@ def test_what_others_may_use_is_found(settings: Settings, what: str) -> None:
     place.chmod(0o755 if place.is_dir() else 0o644)
     found = checked(settings, what == "data", state=state_folder(), environ={}).broken
     assert found == (f"S1 {place}: others on this machine may use it (mode {755 if place.is_dir() else 644})",)
+
+
+def test_a_folder_above_ours_in_which_anybody_may_rename_it_is_found(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = data_folder().parent
+    above.chmod(0o777)
+    words = "others on this machine may rename what is in it (mode 777, no sticky bit)"
+    assert _found(settings) == (f"S1 {above}: {words}",)
+    above.chmod(0o1777)
+    assert _found(settings) == ()
+    above.chmod(0o775)
+    assert _found(settings) == (), "a group is chosen"
+    above.chmod(0o777)
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    assert (_found(settings) == ()) is (above.stat().st_uid != 0)
+
+
+def test_a_link_to_ours_in_such_a_folder_is_found(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "real")
+    assert [where for where, _words in replaceable([tmp_path / "open" / "link"])] == [str(tmp_path / "open")]
+    assert list(replaceable([tmp_path / "absent" / "x", tmp_path / "real"])) == []
+
+
+def test_a_store_that_was_chosen_is_looked_at_from_its_own_folder_on(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    chosen = msgspec.structs.replace(settings, session_store=str(folder / "s.db"), mock_fixture=None)
+    (folder / "s.db").write_bytes(Path(store_path(settings) or "").read_bytes())
+    (folder / "s.db").chmod(0o600)
+    folder.chmod(0o777)
+    assert [line.split(":")[0] for line in _found(chosen)] == [f"S1 {folder}"]
 
 
 def test_a_key_of_any_known_provider_is_found_in_the_logs(settings: Settings) -> None:

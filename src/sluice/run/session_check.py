@@ -71,7 +71,7 @@ def checked(settings: Settings, everywhere: bool, *, state: Path, environ: Mappi
 
 
 def _files_beside(paths: list[Path], everywhere: bool, state: Path, secrets: list[str]) -> Iterator[tuple[str, str]]:
-    from sluice.session.check_files import below, open_to_others, secrets_in
+    from sluice.session.check_files import below, open_to_others, replaceable, secrets_in
 
     data = _real(data_folder())
     folders = [state, data] if everywhere else [state, *(path.parent for path in paths if path.is_relative_to(data))]
@@ -81,6 +81,8 @@ def _files_beside(paths: list[Path], everywhere: bool, state: Path, secrets: lis
     yield from found[:_MOST_TOLD]
     if len(found) > _MOST_TOLD:
         yield str(state), f"{len(found) - _MOST_TOLD} files more are open to others"
+    ways = [state.parent, data.parent, *(path.parent for path in paths if not path.is_relative_to(data))]
+    yield from replaceable(ways)
     logs = [*state.glob("*.jsonl"), *state.glob("prompts/*.jsonl")]
     yield from secrets_in(logs, secrets)
 

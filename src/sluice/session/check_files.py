@@ -26,6 +26,24 @@ def open_to_others(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
             yield str(path), f"others on this machine may use it (mode {mode:o})"
 
 
+def replaceable(places: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Each of these folders, and of those above them, in which anybody may rename what is there, so that the modes of what
+    lies below keep nobody from putting another folder in its place. Of the user's own folders and the system's: another
+    user may do in his own what he likes anyway."""
+    ways = {
+        way: None for place in places for real in (place.absolute(), place.resolve()) for way in (real, *real.parents)
+    }
+    for folder in ways:
+        try:
+            status = os.stat(folder)
+        except OSError:
+            continue
+        anybody = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if anybody and stat.S_ISDIR(status.st_mode) and status.st_uid in (0, os.geteuid()):
+            mode = stat.S_IMODE(status.st_mode)
+            yield str(folder), f"others on this machine may rename what is in it (mode {mode:o}, no sticky bit)"
+
+
 def below(folder: Path) -> Iterator[Path]:
     """The folder and all that is in it; links are not followed."""
     yield folder
