@@ -15,22 +15,21 @@ does no work: what belongs to the agent is imported when it is first asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from sluice.errors import (
-    ArgumentsError,
-    AuditError,
-    ConfigurationError,
-    InternalError,
-    RegistrationError,
-    SluiceError,
-    StoreError,
-    StreamError,
-    TransportError,
-)
-from sluice.limits import Limits
+TYPE_CHECKING = False  # for a type checker it is true; `typing` alone takes some of the program's start
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from sluice.errors import ArgumentsError as ArgumentsError
+    from sluice.errors import AuditError as AuditError
+    from sluice.errors import ConfigurationError as ConfigurationError
+    from sluice.errors import InternalError as InternalError
+    from sluice.errors import RegistrationError as RegistrationError
+    from sluice.errors import SluiceError as SluiceError
+    from sluice.errors import StoreError as StoreError
+    from sluice.errors import StreamError as StreamError
+    from sluice.errors import TransportError as TransportError
+    from sluice.limits import Limits as Limits
     from sluice.policy.rules import Policy as Policy
     from sluice.policy.rules import Rule as Rule
     from sluice.run.config import Settings as Settings
@@ -97,23 +96,33 @@ __all__ = [
 _LATER = {
     "Agent": "sluice.run.library",
     "Approver": "sluice.values.ports",
+    "ArgumentsError": "sluice.errors",
+    "AuditError": "sluice.errors",
     "CallFinished": "sluice.values.notices",
     "CallStarted": "sluice.values.notices",
     "Cancel": "sluice.values.ports",
+    "ConfigurationError": "sluice.errors",
     "Hooks": "sluice.values.ports",
+    "InternalError": "sluice.errors",
+    "Limits": "sluice.limits",
     "MemoryStore": "sluice.session.memory",
     "NoHooks": "sluice.run.parts",
     "Notice": "sluice.values.notices",
     "OwnTool": "sluice.run.own_tools",
     "Policy": "sluice.policy.rules",
+    "RegistrationError": "sluice.errors",
     "Rule": "sluice.policy.rules",
     "RunFinished": "sluice.values.notices",
     "Settings": "sluice.run.config",
+    "SluiceError": "sluice.errors",
     "Store": "sluice.values.ports",
+    "StoreError": "sluice.errors",
+    "StreamError": "sluice.errors",
     "TextNotice": "sluice.values.notices",
     "ToolResult": "sluice.values.results",
     "ToolSpec": "sluice.values.calls",
     "Transport": "sluice.values.ports",
+    "TransportError": "sluice.errors",
     "UserMessage": "sluice.values.messages",
     "open_agent": "sluice.run.wiring",
     "run_once": "sluice.run.sync",

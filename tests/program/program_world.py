@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from sluice.ui.output_schema import shipped
 
 KEY = "sk-" + "k3y" * 14
-PROGRAM = [sys.executable, "-c", "import sys; from sluice.ui.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from sluice.__main__ import main; sys.exit(main())"]
 
 
 class Shown(NamedTuple):

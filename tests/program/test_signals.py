@@ -170,3 +170,29 @@ def test_a_command_started_without_standard_streams_works(tmp_path: Path) -> Non
             ["/bin/sh", "-c", line, "sh", *PROGRAM], cwd=tmp_path, env=environment(), check=False, timeout=40
         )
     assert done.returncode == 0
+
+
+_INTERRUPTED_AT = """
+import os, sys
+class Hit:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), 2)
+sys.meta_path.insert(0, Hit())
+from sluice.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["signal", "sluice.ui.cli", "click", "sluice.errors", "sluice.ui.interrupts"])
+def test_an_interrupt_while_the_program_is_imported_is_no_traceback(module: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED_AT, module]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=False, timeout=40)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_starter_that_ignores_interrupts_is_followed_while_the_program_is_imported(tmp_path: Path) -> None:
+    code = f"import signal; signal.signal(2, signal.SIG_IGN)\n{_INTERRUPTED_AT}"
+    command = [sys.executable, "-c", code, "click"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=False, timeout=40)
+    assert done.returncode == 2, "it went on, to say that there is no command of this name"
