@@ -28,6 +28,9 @@ PLACES = [
 ]
 
 
+CANCELS_ITSELF = object()
+
+
 class Hooks(NoHooks):
     """Notes every place it is asked at; at `at` it does `act`."""
 
@@ -43,6 +46,11 @@ class Hooks(NoHooks):
             if isinstance(self._act, Gate):
                 await self._act.wait()
                 return None
+            if self._act is CANCELS_ITSELF:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await asyncio.sleep(0)
             return self._act
         return None
 
@@ -98,10 +106,12 @@ def test_every_place_is_asked_in_order() -> None:
     [
         (ValueError("not today"), "failed: ValueError: not today"),
         (asyncio.CancelledError(), "failed: it was cancelled, and nobody had asked for that"),
+        (CANCELS_ITSELF, "failed: it was cancelled, and nobody had asked for that"),
+        (GeneratorExit(), "failed: GeneratorExit"),
     ],
 )
 @pytest.mark.parametrize("place", PLACES)
-def test_a_hook_that_raises_stops_what_it_guards(place: str, raised: BaseException, words: str) -> None:
+def test_a_hook_that_raises_stops_what_it_guards(place: str, raised: object, words: str) -> None:
     world = World(*_script(), hooks=Hooks(place, raised))
     first = world.run()
     end = end_of(first)
@@ -182,6 +192,17 @@ def test_the_call_hook_cannot_let_through_what_the_policy_blocks() -> None:
 def test_stop_when_ends_the_run_with_its_words() -> None:
     end = end_of(World(calls("look"), hooks=Hooks("stop_when", "enough")).run())
     assert (end.outcome, end.message, end.turns) == ("completed", "enough", 1)
+
+
+@pytest.mark.parametrize("place", ["call", "stop_when"])
+def test_a_hook_that_returns_no_words_has_failed(place: str) -> None:
+    notices = World(*_script(), hooks=Hooks(place, 5)).run()
+    words = f"the hook {place} returned int instead of words or None"
+    if place == "call":
+        assert words in results(notices)[0].error.message  # type: ignore[union-attr]
+    else:
+        assert end_of(notices).outcome == "failed"
+        assert words in end_of(notices).message
 
 
 def test_prepare_turn_adds_to_one_request_only_and_stores_nothing() -> None:
