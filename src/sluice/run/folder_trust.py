@@ -12,6 +12,7 @@ import msgspec
 from sluice.run.config import PROJECT_FILE
 from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
 from sluice.run.interaction import UntrustedFile
+from sluice.session.state_file import parsed
 
 _MAX_BYTES = 64 * 1024  # of a remembered answer, and of what is looked at of a project's config
 _INSTRUCTIONS = "notes for agents: given to the model as untrusted text, if you say so"
@@ -75,11 +76,8 @@ class FolderTrust:
         found = _at_most(self._path)
         if found is None:
             return None
-        try:
-            answer = msgspec.json.decode(found[1], type=_Answer)
-        except (msgspec.MsgspecError, UnicodeError):
-            return None
-        return answer.read if answer.digest == self._digest else None
+        answer = parsed(found[1], _Answer)
+        return answer.read if answer is not None and answer.digest == self._digest else None
 
     def _digest_now(self) -> str:
         whole = hashlib.sha256(os.fsencode(self._folder))

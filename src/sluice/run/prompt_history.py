@@ -16,6 +16,7 @@ import msgspec
 from sluice.run.config import Settings
 from sluice.run.store_places import IN_MEMORY
 from sluice.run.wiring import state_folder
+from sluice.session.state_file import parsed
 
 MAX_PROMPTS = 1000  # kept for one workspace
 MAX_PROMPT_CHARACTERS = 16 * 1024  # a longer one is kept while the program runs, and not written
@@ -123,7 +124,4 @@ def _line(text: str) -> bytes:
 
 def _text(line: bytes) -> str:
     """The prompt in a line; empty if it holds none, such as one that was cut by a crash."""
-    try:
-        return msgspec.json.decode(line, type=str)
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
+    return parsed(line, str) or ""

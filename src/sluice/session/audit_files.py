@@ -13,12 +13,13 @@ import fcntl
 import hashlib
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import msgspec
+
+from sluice.session.state_file import parsed
 
 CLOSED = "audit_closed"
 CONTINUED = "audit_continued"
@@ -79,15 +80,6 @@ def file_number(name: str, closed: object) -> int:
     return int(found[1]) if found else 0
 
 
-def opened(path: str) -> BinaryIO:
-    """A file of a log, to be read. Raises `OSError`; a link or anything else that is no file of ours is not followed."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"{path} is no regular file")
-    return open(fd, "rb")
-
-
 def lines(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
     """Lines with their newline, of the first `size` bytes; one longer than any of ours comes without, and counts as torn."""
     left = os.fstat(file.fileno()).st_size if size is None else size
@@ -142,10 +134,7 @@ def read_at(fd: int, start: int, size: int) -> bytes:
 
 def parse(raw: bytes) -> Line | None:
     """The record in a line without its newline; `None` if it holds none."""
-    try:
-        return msgspec.json.decode(raw, type=Line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return parsed(raw, Line)
 
 
 def digest(raw: bytes) -> str:

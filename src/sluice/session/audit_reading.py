@@ -25,9 +25,9 @@ from sluice.session.audit_files import (
     file_number,
     lines,
     locked,
-    opened,
     parse,
 )
+from sluice.session.state_file import opened
 
 _WORDS = "it was changed or put in, or one before it was dropped"
 _TRIES = 5  # at a log that is closing files and removing old ones meanwhile

@@ -25,6 +25,7 @@ from collections.abc import Callable, Container
 import msgspec
 
 from sluice.session.durable import put_on_disk, sync_upwards
+from sluice.session.state_file import opened, parsed
 
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
 INDEX = "changes.jsonl"
@@ -178,13 +179,15 @@ def _prune_index(folder: str, before: float) -> int:
     The others stay in their order, in a new file that takes the old one's place.
     """
     try:
-        old = os.open(os.path.join(folder, INDEX), os.O_RDONLY | os.O_NONBLOCK | _FLAGS)
+        old = opened(os.path.join(folder, INDEX))
     except FileNotFoundError:
         return 0
     removed = 0
     path, new = os.path.join(folder, INDEX), os.path.join(folder, f".{INDEX}.new")
-    with open(old, "rb") as lines:
-        if not _alone(old) or not os.path.samestat(os.fstat(old), os.stat(path, follow_symlinks=False)):
+    with old as lines:
+        if not _alone(old.fileno()) or not os.path.samestat(
+            os.fstat(old.fileno()), os.stat(path, follow_symlinks=False)
+        ):
             return 0
         made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)  # ours, while the index is held
         with open(made, "wb") as kept:
@@ -203,9 +206,8 @@ def _prune_index(folder: str, before: float) -> int:
 
 
 def _is_wanted(folder: str, line: bytes, before: float) -> bool:
-    try:
-        change = msgspec.json.decode(line, type=KeptChange)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    change = parsed(line, KeptChange)
+    if change is None:
         return False  # it was torn, and says nothing
     blob = change.sha256 is not None and os.path.lexists(os.path.join(folder, "blobs", change.sha256))
     return blob or change.at >= before

@@ -15,7 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from sluice.session.state_file import opened, parsed
+
 NOTED = "kept.json"
+_NOTED_BYTES = 64 * 1024  # that are read of it; it has a few hundred, and a path
 _AUDIT = re.compile(r"audit(-\d+)?\.jsonl")
 
 
@@ -72,10 +75,11 @@ def note(state: Path, kept: Kept, at: float) -> None:
 def noted(state: Path, now: float, seconds: float) -> Kept | None:
     """The figures that were written down, if that is no longer ago than `seconds`."""
     try:
-        found = msgspec.json.decode((state / NOTED).read_bytes(), type=_Noted)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        with opened(str(state / NOTED)) as file:
+            found = parsed(file.read(_NOTED_BYTES), _Noted)
+    except OSError:
         return None
-    return found.kept if 0 <= now - found.at <= seconds else None
+    return found.kept if found is not None and 0 <= now - found.at <= seconds else None
 
 
 def _roots(data: Path, state: Path) -> list[Path]:
