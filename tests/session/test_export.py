@@ -15,8 +15,9 @@ from sluice.errors import StoreError
 from sluice.session import export
 from sluice.session.disk import reading
 from sluice.session.opening import Wish
+from sluice.session.unsaved import Unsaved
 from sluice.testing.store_kit import asks
-from sluice.values.messages import ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 Form = Callable[[sqlite3.Connection, str], Iterator[Any]]
 FORMS = pytest.mark.parametrize("form", [export.as_json, export.as_markdown])
@@ -26,6 +27,38 @@ def _both(path: Path) -> tuple[dict[str, Any], str]:
     with reading(path) as connection:
         found = json.loads(b"".join(export.as_json(connection, "ses")))
         return found, "".join(export.as_markdown(connection, "ses"))
+
+
+def test_from_memory_each_message_is_in_its_place_and_can_be_written() -> None:
+    said: list[Message] = [
+        UserMessage("a"),
+        AssistantMessage(content="one"),
+        UserMessage("a"),
+        AssistantMessage(content="two"),
+    ]
+    lost = AssistantMessage(content="cut \ud800")
+    before = UserMessage("of a context that was made smaller since")
+    result = ToolMessage("call_1", "look", "seen", True)
+    unsaved = [
+        Unsaved(run="r0", message=before, behind=UserMessage("gone")),
+        Unsaved(run="r1", message=lost, behind=said[2]),
+        Unsaved(run="r1", message=UserMessage("first"), behind=None),
+        Unsaved(run="r2", message=result, behind=said[3]),
+    ]
+    given = ("ses", "/work \udcff", (*said, result), unsaved)
+    found = json.loads(b"".join(export.memory_as_json(*given)))
+    assert [(m["message"]["content"], m["state"], m["run"]) for m in found["messages"]] == [
+        (before.content, "unsaved", "r0"),
+        ("first", "unsaved", "r1"),
+        ("a", "whole", None),
+        ("one", "whole", None),
+        ("a", "whole", None),
+        ("cut \ufffd", "unsaved", "r1"),
+        ("two", "whole", None),
+        ("seen", "unsaved", "r2"),
+    ]
+    shown = "".join(export.memory_as_markdown(*given))
+    assert shown.encode().count(b"(not in the store)") == 4
 
 
 @pytest.mark.parametrize("dead", [False, True])

@@ -274,8 +274,10 @@ def test_the_end_says_what_went_wrong_what_it_cost_and_what_is_not_saved() -> No
             usage=usage,
             saved=False,
             unsaved="the last message",
+            extra={"copy": "/tmp/a\x1b.json"},
         )
     )
+    assert "a copy of the conversation is in /tmp/a␛.json: keep it elsewhere\n" in err
     assert "limit:max_turns: 20 turns are used up\n" in err
     assert "not saved: the last message" in err
     assert "20 turns · 0 calls · about 1 tokens in, 1 out · about $0.5000 ·" in err
@@ -348,7 +350,7 @@ def test_no_field_of_any_notice_reaches_the_terminal_as_a_control(text: str, deb
         Waiting(turn=1, attempt=1, seconds=0, reason=text),
         Warned(message=text),
         Failed(kind=text, message=text),
-        finished(outcome=text, message=text, saved=False, unsaved=text, exit_code=1),
+        finished(outcome=text, message=text, saved=False, unsaved=text, exit_code=1, extra={"copy": text}),
         debug=debug,
     )
     for written in (out, err):

@@ -17,6 +17,7 @@ from sluice.run.inbox import Inbox
 from sluice.run.outlet import Outlet
 from sluice.run.parts import Parts
 from sluice.run.steering import SteeringTicket
+from sluice.session.unsaved import Unsaved
 from sluice.turn.machine import Machine
 from sluice.turn.past import Past
 from sluice.values import notices as n
@@ -55,6 +56,11 @@ class Agent:
     def messages(self) -> Conversation:
         """The conversation so far, as it is sent: what is stored, unless it was shrunk."""
         return self._talk.messages
+
+    @property
+    def unsaved(self) -> tuple[Unsaved, ...]:
+        """What the store refused of the conversation, oldest first: it is in memory only. Results are in `messages`, too."""
+        return self._talk.unsaved
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:

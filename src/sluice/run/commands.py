@@ -197,7 +197,10 @@ class Carrier:
         except TimeoutError:
             scope.unsaved.append(f"the end of the run was not stored within {_LAST_STORE_SECONDS:g} s")
         except Exception as error:
-            scope.unsaved.append(f"the end of the run was not stored: {words_of(error)}")
+            if self._begun:  # else it has no end to be stored
+                scope.unsaved.append(f"the end of the run was not stored: {words_of(error)}")
+        if lost := sum(one.run == self.run for one in self._talk.unsaved):
+            extra["unsaved_messages"] = lost
         await scope.used_inside(model.turns)
         await self._emit(
             n.RunFinished(

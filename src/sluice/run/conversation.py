@@ -8,6 +8,7 @@ import msgspec
 
 from sluice.errors import ArgumentsError
 from sluice.run.refusals import without_refused
+from sluice.session.unsaved import Unsaved
 from sluice.values.calls import ToolSpec
 from sluice.values.messages import (
     AssistantMessage,
@@ -33,7 +34,8 @@ _WAITS = "[not_started] This call waits for the user's approval; nothing of it w
 class Talk:
     """Messages in order. What is added is stored first; shrinking changes only what is sent, never what is stored.
 
-    `provider` is who is asked: what another one signed or encrypted is not sent to it.
+    `provider` is who is asked: what another one signed or encrypted is not sent to it. `unsaved` is what the store refused,
+    oldest first: it can be had from here only.
     """
 
     def __init__(self, system: str, store: Store, history: Conversation = (), provider: str | None = None) -> None:
@@ -41,6 +43,7 @@ class Talk:
         self._system = system
         self._store = store
         self.messages: Conversation = history
+        self.unsaved: tuple[Unsaved, ...] = ()
         self.before: tuple[Message, ...] = ()  # sent first and not stored: it is made anew from what it came from
         self.extra: tuple[Message, ...] = ()
         self.call_ids: set[str] = {call.id for m in history if isinstance(m, AssistantMessage) for call in m.tool_calls}
@@ -53,8 +56,14 @@ class Talk:
         """Stores that a run begins, and the prompt that it answers; but where calls wait to be taken up only that it begins,
         and returns them: the prompt is then to be added once they are settled."""
         prompt = None if prompt is None else encodable(prompt)
-        waiting = await self._store.waiting() if self.open_calls() else None
-        await self._store.started(run, None if waiting is not None else prompt)
+        try:
+            waiting = await self._store.waiting() if self.open_calls() else None
+            await self._store.started(run, None if waiting is not None else prompt)
+        except Exception:
+            if prompt is not None:
+                self._refused(run, prompt)
+            raise
+        self.unsaved = tuple(one if one.before else msgspec.structs.replace(one, before=run) for one in self.unsaved)
         if waiting is None and prompt is not None:
             self.messages = (*self.messages, prompt)
         return waiting
@@ -68,6 +77,7 @@ class Talk:
         try:
             id = await self._store.append(run, message)
         except Exception:
+            self._refused(run, message)
             if isinstance(message, ToolMessage):
                 self.messages = (*self.messages, message)
             raise
@@ -75,6 +85,10 @@ class Talk:
         if isinstance(message, AssistantMessage):
             self.call_ids.update(call.id for call in message.tool_calls)
         return id
+
+    def _refused(self, run: str, message: Message) -> None:
+        behind = self.messages[-1] if self.messages else None
+        self.unsaved = (*self.unsaved, Unsaved(run=run, message=message, behind=behind))
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the last reply that have no result yet."""

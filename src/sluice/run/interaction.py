@@ -220,7 +220,8 @@ class Interaction(Protocol):
         ...
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:
-        """Writes the session to a new file (never over an old one); returns the absolute path."""
+        """Writes the session to a new file (never over an old one), with what its store refused to keep; returns the
+        absolute path. If the store cannot be read, what is in memory is written, and a warning says so."""
         ...
 
     def cost_lines(self) -> tuple[str, ...]:

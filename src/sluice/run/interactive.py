@@ -354,7 +354,10 @@ class _Live:
         return told.before, told.after
 
     async def export(self, form: Literal["json", "md"], path: str) -> str:
-        return await session_requests.export(self._settings, self._session, form, path)
+        written, why = await session_requests.export(self._settings, self._session, form, path)
+        if why:
+            self._stream.tell(n.Warned(message=why))
+        return written
 
     async def doctor(self) -> tuple[str, ...]:
         report, bound = await self._trial.make(examined), self._settings.kept_bytes

@@ -31,7 +31,7 @@ from sluice.run.sync import last_notice
 from sluice.run.wiring import make_policy, open_agent
 from sluice.session.memory import MemoryStore
 from sluice.session.wish import Wish
-from sluice.values.messages import ToolCall, UserMessage
+from sluice.values.messages import Conversation, ToolCall, UserMessage
 from sluice.values.notices import Notice, RunFinished
 from sluice.values.ports import Approver, Hooks, Store, Transport
 
@@ -104,6 +104,7 @@ class Agent:
         self._agents_md = agents_md
         self._open: tuple[AsyncExitStack, Loop] | None = None
         self._in_force = DEFAULT_LIMITS  # those of the agent that is open
+        self._left: tuple[Conversation, Conversation] = (), ()  # what it had in memory when it was last closed
 
     # -- opening
 
@@ -146,9 +147,12 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends what still runs and closes what was opened."""
-        stack, _loop = self._opened()
+        stack, loop = self._opened()
         self._open = None
-        await stack.__aexit__(kind, error, trace)
+        try:
+            await stack.__aexit__(kind, error, trace)
+        finally:
+            self._left = loop.messages, _messages_of(loop)
 
     def _opened(self) -> tuple[AsyncExitStack, Loop]:
         if self._open is None:
@@ -186,6 +190,21 @@ class Agent:
     def session(self) -> str:
         """The id of the stored session, to come back with `resume`; empty before it is open, and for one in memory."""
         return "" if self._open is None else self._open[1].session
+
+    @property
+    def messages(self) -> Conversation:
+        """The conversation as it is sent, oldest first, without the system text: what is stored, unless it was made smaller.
+        After the agent was closed it is what it was then; empty before it is open."""
+        return self._left[0] if self._open is None else self._open[1].messages
+
+    @property
+    def unsaved(self) -> Conversation:
+        """The messages that the store refused (`RunFinished.saved` is false then), oldest first: they are in memory only.
+
+        A prompt and a reply that were refused are not in `messages`, and the model gets them no more; a call's result is in
+        both. After the agent was closed it is what it was then.
+        """
+        return self._left[1] if self._open is None else _messages_of(self._open[1])
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:
@@ -247,6 +266,10 @@ class Agent:
             return asyncio.run(work)
         finally:
             work.close()  # where a running loop refused it
+
+
+def _messages_of(loop: Loop) -> Conversation:
+    return tuple(one.message for one in loop.unsaved)
 
 
 def _given(

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from sluice.errors import ConfigurationError
+from sluice.errors import ConfigurationError, StoreError
 from sluice.run.interaction import SessionRow
+from sluice.run.memory_copy import from_memory, write_pieces
 from sluice.run.open_session import OpenSession
 from sluice.run.sessions import exported, listed
 from sluice.run.settings import Settings
@@ -63,16 +64,20 @@ def undo_note(restored: tuple[str, ...]) -> str:
     )
 
 
-async def export(settings: Settings, session: OpenSession, form: Literal["json", "md"], path: str) -> str:
+async def export(settings: Settings, session: OpenSession, form: Literal["json", "md"], path: str) -> tuple[str, str]:
     """Writes the session to a new file, which only the user can read; returns its absolute path.
 
-    Raises `ConfigurationError` where nothing is stored yet or the file cannot be made or written; none is left then.
+    What the store refused of it is written too, and marked. Where the store cannot be read, what is in memory is written,
+    and the second text says why. Raises `ConfigurationError` where there is nothing yet or the file cannot be made or
+    written; none is left then.
     """
-    if store_path(settings) is None or not session.begun:
+    id, unsaved = session.agent.session, session.agent.unsaved
+    if store_path(settings) is None or not (session.begun or unsaved):
         raise ConfigurationError(_NOT_STORED)
-    id = session.agent.session
+    memory = from_memory(session.agent, form)
 
-    def write() -> str:
+    def write() -> tuple[str, str]:
+        why = ""
         try:
             target = Path.cwd() / Path(path).expanduser()
             fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -81,13 +86,18 @@ async def export(settings: Settings, session: OpenSession, form: Literal["json",
             raise ConfigurationError(f"{path!r} cannot be made: {reason}") from None
         try:
             with open(fd, "wb") as file:
-                for piece in exported(settings, id, form):
-                    file.write(piece)
+                try:
+                    write_pieces(file, exported(settings, id, form, unsaved=unsaved))
+                except StoreError as error:
+                    file.seek(0)
+                    file.truncate()
+                    write_pieces(file, memory())
+                    why = f"this is what is in memory; of the store nothing could be read: {error}"
         except BaseException as error:
             target.unlink(missing_ok=True)
             if isinstance(error, OSError):
                 raise ConfigurationError(f"{str(target)!r} cannot be written: {error.strerror or error}") from None
             raise
-        return str(target)
+        return str(target), why
 
     return await in_thread(write)

@@ -25,6 +25,7 @@ from sluice.run.shielding import in_thread
 from sluice.run.spending import Spending, Spent
 from sluice.run.store_places import data_folder, project_stores, store_path, stores
 from sluice.session.blobs import prune
+from sluice.session.unsaved import Unsaved
 from sluice.values.ports import Journal
 from sluice.wire.surrogates import storable
 
@@ -180,17 +181,19 @@ def _found(settings: Settings, everywhere: bool, wanted: str) -> tuple[Path, str
     return found[id], id
 
 
-def exported(settings: Settings, wanted: str, form: str, everywhere: bool = False) -> Iterator[bytes]:
-    """A session as pieces of JSON (`json`) or Markdown (`md`)."""
+def exported(
+    settings: Settings, wanted: str, form: str, everywhere: bool = False, unsaved: Sequence[Unsaved] = ()
+) -> Iterator[bytes]:
+    """A session as pieces of JSON (`json`) or Markdown (`md`), with what is not in the store in its place."""
     from sluice.session.disk import reading
     from sluice.session.export import as_json, as_markdown
 
     path, session = _found(settings, everywhere, wanted)
     with reading(path) as connection:
         if form == "json":
-            yield from as_json(connection, session)
+            yield from as_json(connection, session, unsaved)
         else:
-            for piece in as_markdown(connection, session):
+            for piece in as_markdown(connection, session, unsaved):
                 yield piece.encode("utf-8")
 
 

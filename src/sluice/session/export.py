@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,18 +19,29 @@ from sluice.errors import StoreError
 from sluice.session import markdown_quotes as quotes
 from sluice.session import rows
 from sluice.session.folding import arriving
+from sluice.session.unsaved import Unsaved, placed
 from sluice.session.waiting import asked_keys
-from sluice.values.messages import AssistantMessage, ImagePart, SystemMessage, ToolMessage, UserMessage
+from sluice.values.messages import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
+from sluice.wire.surrogates import storable
 
 FORMAT = 1  # of the exported JSON
-_MARKS = {"whole": "", "open": " (open: as far as it has arrived)"}
+_MARKS = {"whole": "", "open": " (open: as far as it has arrived)", "unsaved": " (not in the store)"}
 _STEP_MESSAGES = 100  # that are read at a time, at most
 _STEP_BYTES = 1024 * 1024  # of their JSON; a longer message is a step of its own
 
 
-def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
+def as_json(connection: sqlite3.Connection, session: str, unsaved: Sequence[Unsaved] = ()) -> Iterator[bytes]:
     """Pieces of one JSON object: `sluice_session` (the format), `session`, `runs`, `waiting` (the calls that wait for a
-    person's approval), `messages`. Raises `StoreError`."""
+    person's approval), `messages`. Those that are in memory only have the state `unsaved` and no number. Raises
+    `StoreError`."""
     with _moment(connection):
         about, end = _one(connection, session), _end(connection, session)
         runs = connection.execute("SELECT id FROM run WHERE session = ? ORDER BY number", (session,)).fetchall()
@@ -44,10 +55,50 @@ def as_json(connection: sqlite3.Connection, session: str) -> Iterator[bytes]:
             piece = _dump(_run(connection, session, run))
         yield (b",\n" if at else b"\n") + piece
     yield b'\n],"waiting":%s,"messages":[' % _dump(waiting)
-    for at, stored in enumerate(_messages(connection, session, end)):
-        place = {"seq": stored.seq, "run": stored.run, "turn": stored.turn, "state": stored.state}
-        yield (b",\n" if at else b"\n") + _dump({**place, "message": stored.message})
+    yield from _listed(_with_unsaved(_messages(connection, session, end), unsaved))
     yield b"\n]}\n"
+
+
+def memory_as_json(
+    session: str, project: str, messages: Conversation, unsaved: Sequence[Unsaved] = ()
+) -> Iterator[bytes]:
+    """The same form from memory alone, where the store cannot be read: `source` is `memory`, of runs it knows nothing, and
+    a conversation that was made smaller is as it is sent."""
+    about = {"id": session, "project": storable(project), "created_at": None, "parent": None}
+    yield b'{"sluice_session":%d,"source":"memory","session":%s,"runs":[],' % (FORMAT, _dump(about))
+    yield b'"waiting":[],"messages":['
+    yield from _listed(_in_memory(messages, unsaved))
+    yield b"\n]}\n"
+
+
+def _listed(messages: Iterator[rows.Stored]) -> Iterator[bytes]:
+    for at, stored in enumerate(messages):
+        place = {"seq": stored.seq or None, "run": stored.run, "turn": stored.turn, "state": stored.state}
+        yield (b",\n" if at else b"\n") + _dump({**place, "message": stored.message})
+
+
+def _with_unsaved(messages: Iterator[rows.Stored], unsaved: Sequence[Unsaved]) -> Iterator[rows.Stored]:
+    """What is in memory only stands before the first message of the run that came next."""
+    left = list(unsaved)
+    for stored in messages:
+        while left and left[0].before and left[0].before == stored.run:
+            yield _not_stored(left.pop(0))
+        yield stored
+    yield from map(_not_stored, left)
+
+
+def _not_stored(one: Unsaved) -> rows.Stored:
+    return rows.Stored(0, one.run, None, "unsaved", _as_stored(one.message))
+
+
+def _in_memory(messages: Conversation, unsaved: Sequence[Unsaved]) -> Iterator[rows.Stored]:
+    for message, mark in placed(messages, unsaved):
+        yield rows.Stored(0, None, None, "whole", _as_stored(message)) if mark is None else _not_stored(mark)
+
+
+def _as_stored(message: Message) -> Message:
+    """The message as it would come out of a store: all of its text can be written."""
+    return rows.join(*rows.split(message))
 
 
 @contextlib.contextmanager
@@ -157,7 +208,7 @@ def _run(connection: sqlite3.Connection, session: str, run: str) -> dict[str, An
     }
 
 
-def as_markdown(connection: sqlite3.Connection, session: str) -> Iterator[str]:
+def as_markdown(connection: sqlite3.Connection, session: str, unsaved: Sequence[Unsaved] = ()) -> Iterator[str]:
     """Pieces of a Markdown text, in which each message stays between its own heading and the next. Raises `StoreError`."""
     with _moment(connection):
         about, end = _one(connection, session), _end(connection, session)
@@ -165,10 +216,25 @@ def as_markdown(connection: sqlite3.Connection, session: str) -> Iterator[str]:
     yield f"# Session {session}\n\nProject: {quotes.code(about['project'])}\n"
     if about["parent"]:
         yield f"Forked at: {quotes.name(about['parent'])}\n"
-    for stored in _messages(connection, session, end):
-        yield f"\n## {stored.seq} · {_who(stored.message)}{_MARKS.get(stored.state, f' ({stored.state})')}\n"
+    for stored in _with_unsaved(_messages(connection, session, end), unsaved):
         waits = {key.position for key in waiting if (key.run, key.turn) == (stored.run, stored.turn)}
+        yield _heading(stored)
         yield from _shown(stored.message, waits)
+
+
+def memory_as_markdown(
+    session: str, project: str, messages: Conversation, unsaved: Sequence[Unsaved] = ()
+) -> Iterator[str]:
+    """The same from memory alone, as in `memory_as_json`."""
+    yield f"# Session {session}\n\nProject: {quotes.code(storable(project))}\n\nFrom memory: the store could not be read.\n"
+    for stored in _in_memory(messages, unsaved):
+        yield _heading(stored)
+        yield from _shown(stored.message, set())
+
+
+def _heading(stored: rows.Stored) -> str:
+    mark = _MARKS.get(stored.state, f" ({stored.state})")
+    return f"\n## {stored.seq or '–'} · {_who(stored.message)}{mark}\n"
 
 
 def _who(message: object) -> str:

@@ -100,7 +100,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
 
     from sluice.run.config import open_workspace, require_key
     from sluice.run.instructions import instructions_for
-    from sluice.run.wiring import open_agent
+    from sluice.run.memory_copy import open_rescued
     from sluice.ui.headless import run_prompt, start_logging
 
     check(settings)
@@ -115,7 +115,7 @@ def run_and_show(settings: Settings, prompt: str | UserMessage, debug: bool) -> 
             wanted["ask_waiting"] = _at_terminal(settings, in_front=True)
         if settings.output == "stream-json" or (settings.output == "text" and _is_live()):
             wanted["intent"] = True
-        return run_prompt(partial(open_agent, **wanted), settings, prompt, _face(settings))
+        return run_prompt(partial(open_rescued, **wanted), settings, prompt, _face(settings))
     finally:
         stop_logging()
 

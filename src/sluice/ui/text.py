@@ -239,6 +239,10 @@ class TextFace:
             self._line(_COLOURS["-"], f"{one_line(notice.outcome, 40)}: {one_line(notice.message, 500)}")
         if not notice.saved:
             self._line(_COLOURS["-"], f"error: not saved: {one_line(notice.unsaved or 'the end of this run', 500)}")
+        if copy := notice.extra.get("copy"):
+            self._line(
+                _COLOURS["-"], f"a copy of the conversation is in {one_line(str(copy), 1000)}: keep it elsewhere"
+            )
         parts = [
             one_line(notice.outcome, 40),
             _count(notice.turns, "turn"),

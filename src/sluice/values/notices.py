@@ -248,7 +248,8 @@ class RunFinished(_Notice, frozen=True, tag="run_finished", kw_only=True):
 
     `text` is the last reply's text, joined with that of the replies that it continues. `saved` is false when the last
     store failed, and `unsaved` then says what is lost.
-    `extra` may hold `session` (its id) and `unsent` (texts given during the run that the model never got).
+    `extra` may hold `session` (its id), `unsent` (texts given during the run that the model never got),
+    `unsaved_messages` (how many of its messages are in memory only) and `copy` (the file that they were then written to).
     """
 
     run: str

@@ -64,3 +64,12 @@ def test_money_for_what_was_estimated_is_marked() -> None:
     assert lines(finished(cost=0.5, usage=guess))[-1].endswith("about $0.5000")
     assert lines(finished(cost=0.5))[-1].endswith("· $0.5000")
     assert lines(finished(cost=0.0, usage=guess))[-1].endswith("· $0.0000"), "what has no price costs nothing"
+
+
+def test_what_is_not_saved_is_said_with_the_way_to_it() -> None:
+    unsaved = "a message was not stored: the disk is full"
+    shown = lines(finished("failed", exit_code=1, saved=False, unsaved=unsaved, extra={"unsaved_messages": 1}))
+    assert shown[0] == f"✗ error: not saved: {unsaved}"
+    assert shown[1].startswith("✗ error: 1 message of this run is in memory only")
+    assert "/export FILE" in " ".join(shown)
+    assert "memory" not in " ".join(lines(finished(saved=False, unsaved="the end of the run was not stored")))

@@ -248,6 +248,9 @@ class TranscriptFeed:
             self.say(f"{event.outcome}: {event.message}", "warning" if event.outcome == "cancelled" else "error")
         if not event.saved:
             self.say(f"not saved: {event.unsaved or 'the end of this run'}", "error")
+        if lost := event.extra.get("unsaved_messages"):
+            here = f"{_count(lost, 'message')} of this run {'is' if lost == 1 else 'are'} in memory only"
+            self.say(f"{here}, until you leave the session: /export FILE writes all of it", "error")
         parts = [event.outcome.replace("_", " "), _count(event.turns, "turn"), _count(event.tool_calls, "call")]
         if event.seconds >= 0.05:
             parts.append(f"{event.seconds:.1f} s")
