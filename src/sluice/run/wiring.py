@@ -87,21 +87,14 @@ async def open_agent(
             stack.push_async_callback(transport.close)
         journal, seen = None, SeenFiles()
         if store is None:
-            news = [*news, *await kept_within(settings, state_folder())]
-        if store is None and (opening := await open_store(settings)) is not None:
-            kept = opening.store
-            stack.push_async_callback(kept.close)
-            seen = SeenFiles(await kept.seen_files())
-            kept.seen = seen.digests
-            journal = SessionJournal(BlobJournal(str(state_folder()), settings.workspace), kept)
-            store, news = kept, [*news, *opening.news]
+            store, seen, journal, more = await _session(settings, stack)
+            news = [*news, *more]
         _workspace, seen, executor, jobs = open_tools(settings, stack, journal=journal, seen=seen, own=tools)
         if in_front_changed is not None:
             jobs.changed = in_front_changed
         policy = policy or make_policy(settings, ask=approver is not None)
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
-        store = store or MemoryStore()
         text = system_prompt if system_prompt is not None else prompt_text(settings, policy)
         side = model_side(settings)
         parts = Parts(
@@ -131,6 +124,23 @@ async def open_agent(
         agent.send_first(*instructions.messages())
         stack.push_async_callback(agent.close)  # before what a run works with is taken away
         yield agent
+
+
+async def _session(settings: Settings, stack: AsyncExitStack) -> tuple[Store, SeenFiles, Journal | None, list[str]]:
+    """The store of the session that the settings wish for, the files it has seen, and where changes are written down.
+
+    The last are lines that a person should read. Where nothing is to be kept the store is in memory, and has no journal.
+    """
+    news = await kept_within(settings, state_folder())
+    opening = await open_store(settings)
+    if opening is None:
+        return MemoryStore(), SeenFiles(), None, news
+    kept = opening.store
+    stack.push_async_callback(kept.close)
+    seen = SeenFiles(await kept.seen_files())
+    kept.seen = seen.digests
+    journal = SessionJournal(BlobJournal(str(state_folder()), settings.workspace), kept)
+    return kept, seen, journal, [*news, *opening.news]
 
 
 def model_side(settings: Settings) -> dict[str, Any]:
