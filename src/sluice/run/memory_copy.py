@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, BinaryIO, Literal
@@ -83,6 +82,8 @@ async def open_rescued(settings: Settings, **wanted: Any) -> AsyncIterator[Rescu
 
 def _written_somewhere(pieces: Callable[[], Iterator[bytes]]) -> str:
     """The path of a new file with these pieces. Raises the first `OSError` where it can be written nowhere."""
+    import tempfile  # wanted here only
+
     failed: OSError | None = None
     for folder in (None, os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"):  # noqa: S108 -- mkstemp makes it, for us alone
         if folder is not None and not os.path.isabs(folder):
