@@ -20,7 +20,12 @@ SESSIONS, PLACES, ELSEWHERE, CONFIG = (
     f"src/sluice/run/{name}.py" for name in ("sessions", "store_places", "elsewhere", "config")
 )
 REMOVING, DISKS, VACUUM, LISTS = (f"tests/session/test_{name}.py" for name in ("removal", "disk", "vacuum", "catalog"))
-FOUND, FULL = "tests/run/test_elsewhere.py", "tests/run/test_store_bound.py"
+FOUND, FULL, KEPT = (f"tests/run/test_{name}.py" for name in ("elsewhere", "store_bound", "keeping"))
+STATE_FILE, KEEPING, STATE_FILES = (
+    "src/sluice/session/state_file.py",
+    "src/sluice/run/keeping.py",
+    "tests/session/test_state_file.py",
+)
 # ruff: noqa: E501
 # name: (file, what is there, what takes its place, the tests, and of them those that must notice).
 _TABLE = {
@@ -62,6 +67,9 @@ _TABLE = {
     "removed where they were": (ADOPTING, "                    theirs.write_now(lambda connection, free=free: begin(connection, free))  # type: ignore[misc]\n", "", FOUND, "was_moved"),
     "a chosen store must be there": (PLACES, "    if wanted and settings.session_store is not None:\n", "    if False:\n", FOUND, "chosen"),
     "a pipe is no store": (PLACES, "    if path.exists() and not path.is_dir():\n", "    if False:\n", FOUND, "chosen"),
+    "a wrong clock (audit)": (KEEPING, "if not written_between(path, before, lately):", "if False:", KEPT, "wrong_clock"),
+    "nested deep": (STATE_FILE, ", UnicodeError, RecursionError)", ", UnicodeError)", STATE_FILES, "deep or none"),
+    "no pipe for a state file": (STATE_FILE, "os.O_CLOEXEC | os.O_NONBLOCK)\n    if not stat.S_ISREG(os.fstat(fd).st_mode):", "os.O_CLOEXEC | os.O_NONBLOCK)\n    if False:", STATE_FILES, "stands"),
     "a folder by its slash": (CONFIG, "folder = os.sep if store[0].endswith(os.sep) else \"\"", "folder = \"\"", FOUND, "not_there_yet"),
 }  # fmt: skip
 

@@ -85,6 +85,13 @@ def audit(files: int, at: float = 1000.0) -> None:
     assert len(closed_files(str(state_folder() / "audit.jsonl"))) == files
 
 
+def recorded(days_ago: float) -> None:
+    """A line that goes into the file that is written now."""
+    log = AuditLog(str(state_folder() / "audit.jsonl"), now=lambda: time.time() - days_ago * DAY)
+    log.record("x")
+    log.close()
+
+
 def test_everything_is_counted_under_what_it_is(settings: Settings) -> None:
     session(settings, 2 * MIB)
     BlobJournal(str(state_folder())).keep("a", b"x" * MIB, 0o600)
@@ -250,6 +257,7 @@ def test_the_kind_that_takes_most_says_what_makes_room(settings: Settings) -> No
 
 def test_old_files_of_the_audit_log_go_if_the_user_said_so(settings: Settings) -> None:
     audit(3)
+    recorded(2)
     path = str(state_folder() / "audit.jsonl")
     assert within(settings) == []
     assert within(settings, audit_days=1e9) == []
@@ -264,6 +272,7 @@ def test_an_audit_log_that_cannot_be_shortened_is_told_and_stops_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit(2)
+    recorded(2)
 
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -271,6 +280,20 @@ def test_an_audit_log_that_cannot_be_shortened_is_told_and_stops_nothing(
     monkeypatch.setattr(os, "unlink", refused)
     (line,) = within(settings, audit_days=30)
     assert "Permission denied" in line
+
+
+def test_a_wrong_clock_takes_nothing_of_the_audit_log(settings: Settings) -> None:
+    audit(3, time.time() - 5)
+    path, ahead = str(state_folder() / "audit.jsonl"), time.time() + 365 * DAY
+    for days in (90.0, 1.0, 0.5):
+        (line,) = within(settings, ahead, audit_days=days)
+        assert "the clock may be wrong" in line
+    assert len(closed_files(path)) == 3
+    recorded(-363.5)  # a day later by that clock it still says so, and a record of the day before bears it out
+    assert within(settings, ahead, audit_days=90) == [
+        "3 files of the audit log older than 90 days were removed (audit_days)"
+    ]
+    assert verify(path).whole
 
 
 @pytest.mark.parametrize(

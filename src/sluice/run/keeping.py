@@ -21,6 +21,7 @@ from sluice.run.shielding import in_thread
 from sluice.run.store_places import IN_MEMORY, data_folder, project_stores, store_path, stores
 from sluice.session.audit import AuditLog
 from sluice.session.audit_files import closed_files
+from sluice.session.audit_reading import written_between
 from sluice.session.kept import Kept, measured, note, noted
 
 NOTED_SECONDS = 3600.0  # that figures are believed; what is written meanwhile is bounded by other bounds
@@ -112,20 +113,32 @@ def _words(kept: Kept, bound: str) -> str:
 
 
 def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
-    """Removes closed files of the audit log that are older than the user wants them."""
+    """Removes closed files of the audit log that are older than the user wants them.
+
+    A clock that is wrong would make all of them old at once. So none goes unless the log saw the days go by.
+    """
     path = str(state / _AUDIT)
     if settings.audit_days is None or not closed_files(path):
         return []
+    days = settings.audit_days
+    before, lately = now - days * _DAY, now - min(1.0, days / 2) * _DAY
     log = AuditLog(path)
     try:
-        count, _bytes = log.remove_closed(now - settings.audit_days * _DAY)
-    except AuditError as error:
+        if not log.has_closed(before):
+            return []
+        if not written_between(path, before, lately):
+            return [
+                f"files of the audit log seem older than {days:g} days (audit_days) and were kept: nothing else was "
+                "recorded in that time, so the clock may be wrong; they go when it is confirmed by a record of another day"
+            ]
+        count, _bytes = log.remove_closed(before)
+    except (AuditError, OSError) as error:
         return [str(error)]
     finally:
         log.close()
     if not count:
         return []
-    return [f"{count} files of the audit log older than {settings.audit_days:g} days were removed (audit_days)"]
+    return [f"{count} files of the audit log older than {days:g} days were removed (audit_days)"]
 
 
 def _made_room(settings: Settings, state: Path, now: float) -> list[str]:

@@ -94,6 +94,15 @@ class AuditLog:
             self._fd = None
             self._end = -1
 
+    def has_closed(self, before: float) -> bool:
+        """Whether `remove_closed` would remove a file. Raises `AuditError`."""
+        try:
+            return any(_end_of(one.path)[1] < before for one in closed_files(self.path)[:1])
+        except FileNotFoundError:
+            return False  # another process is removing them
+        except OSError as error:
+            raise AuditError(f"closed files of the audit log cannot be read: {error.strerror or error}") from None
+
     def remove_closed(self, before: float) -> tuple[int, int]:
         """Removes closed files whose last line was written before this moment (seconds since the epoch), oldest first.
 

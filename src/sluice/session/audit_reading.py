@@ -27,7 +27,7 @@ from sluice.session.audit_files import (
     locked,
     parse,
 )
-from sluice.session.state_file import opened
+from sluice.session.state_file import opened, parsed
 
 _WORDS = "it was changed or put in, or one before it was dropped"
 _TRIES = 5  # at a log that is closing files and removing old ones meanwhile
@@ -51,6 +51,12 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     def whole(self) -> bool:
         """Whether every line is in the chain."""
         return not self.fault
+
+
+class _Stamp(msgspec.Struct, frozen=True):
+    """Of a line: when it was written."""
+
+    at: float
 
 
 class _File(NamedTuple):
@@ -92,6 +98,13 @@ def records(path: str, last: int | None = None) -> Iterator[dict[str, Any]]:
                 break
     for piece in reversed(pieces):
         yield from map(_record, piece)
+
+
+def written_between(path: str, after: float, before: float) -> bool:
+    """Whether any line of the log was written between these moments (seconds since the epoch). Raises `OSError`."""
+    with _files(path) as found:
+        stamps = (parsed(raw, _Stamp) for one in reversed(found) for raw in _lines(one))
+        return any(stamp is not None and after < stamp.at < before for stamp in stamps)
 
 
 def _record(raw: bytes) -> dict[str, Any]:
