@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,10 @@ from run_world import DONE, Answer, Gate, World, calls, check_conversation, done
 from sluice.errors import StoreError, TransportError
 from sluice.run.agent import Agent
 from sluice.run.result_text import result_text
+from sluice.run.shortening import dropped
 from sluice.run.shrinking import shrink
 from sluice.session.memory import MemoryStore
+from sluice.session.rows import join, split
 from sluice.tools.output import bounded
 from sluice.tools.spill import Spill
 from sluice.values import notices as n
@@ -203,7 +206,7 @@ def test_results_that_lie_in_files_are_dropped_before_anything_is_shortened() ->
     _talk(world, 5, size=1500)
     first = "[lines 1 to 9 of 900; the whole is spill:3]"
     changed = list(world.talk.messages)
-    changed[2] = ToolMessage(call_id="c0_0", name="look", content=f"{first}\n" + "x" * 1500)
+    changed[2] = ToolMessage(call_id="c0_0", name="look", content=f"{first}\n" + "x" * 1500, spilled="spill:3")
     world.talk.messages = tuple(changed)
     ok, usage = _shrink(world, _measure(world) - 500)
     assert (ok, usage) == (True, Usage())
@@ -216,14 +219,14 @@ def test_results_that_lie_in_files_are_dropped_before_anything_is_shortened() ->
 def test_the_line_that_tools_really_print_is_known(status: Any) -> None:
     """The words of a result that was too long, as the tools' own bound writes them and the model is told them."""
     with Spill() as spill:
-        shown = bounded("line\n" * 20_000, max_bytes=4000, spill=spill).text
-    result = ToolResult(ok=status == "ok", status=status, tool="bash", content=shown, exit_code=1)
+        bound = bounded("line\n" * 20_000, max_bytes=4000, spill=spill)
+    result = ToolResult(ok=status == "ok", status=status, tool="bash", content=bound.text, exit_code=1)
     told = result_text(result)
     assert "spill:" in told
     world = World()
     _talk(world, 5, size=1500)
     changed = list(world.talk.messages)
-    changed[2] = ToolMessage(call_id="c0_0", name="look", content=told)
+    changed[2] = ToolMessage(call_id="c0_0", name="look", content=told, spilled=bound.handle or "")
     world.talk.messages = tuple(changed)
     assert _shrink(world, _measure(world) - 500) == (True, Usage())
     left = next(m.content for m in world.talk.messages if isinstance(m, ToolMessage))
@@ -231,6 +234,26 @@ def test_the_line_that_tools_really_print_is_known(status: Any) -> None:
     assert told.startswith(left.rpartition("\n")[0])
     assert "spill:" in left
     assert len(left) < 500
+
+
+@pytest.mark.parametrize("spilled", ["", "spill:2"])
+def test_an_output_that_only_looks_as_if_it_were_kept_is_not_dropped(spilled: str) -> None:
+    """What a file says of a handle is no fact, and neither is what another process kept under it."""
+    content = "[too long: the whole is spill:1]\n" + "x" * 3000
+    message = ToolMessage(call_id="1", name="look", content=content, spilled=spilled)
+    assert dropped((message,), slice(None)) == (message,)
+
+
+def test_a_result_is_known_by_the_file_that_holds_all_of_it_as_long_as_that_is_there() -> None:
+    async def look(arguments: dict[str, Any], cancel: Any) -> Any:
+        return msgspec.structs.replace(done("look", "long"), facts={"handle": "spill:1"})
+
+    world = World(calls(("look", "{}")), text("fine"), tools={"look": ("read_only", look)})
+    world.run("go")
+    kept = next(m for m in world.talk.messages if isinstance(m, ToolMessage))
+    assert kept.spilled == "spill:1"
+    stored = join(*split(kept))
+    assert stored == msgspec.structs.replace(kept, spilled="")
 
 
 @pytest.mark.parametrize("replies", [1, 4])

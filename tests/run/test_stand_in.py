@@ -200,13 +200,24 @@ def test_a_summary_of_an_older_version_is_read_as_one_without_words() -> None:
     assert read(UserMessage(old, origin="host")) == StandIn((), "Task: X.")
 
 
-def test_what_was_cut_is_not_cut_again_for_its_mark_and_tells_all_that_is_gone() -> None:
+def test_what_was_cut_is_not_cut_again_for_its_mark_and_tells_how_much_is_gone_at_least() -> None:
     once = cut_middle("a" * 5000 + "b" * 5000, 1000)
     assert cut_middle(once, 1000) == once
     assert "[9000 characters left out]" in once
     twice = cut_middle(once, 100)
-    assert "[9900 characters left out]" in twice
+    assert "\n[at least 900 characters left out]\n" in twice
     assert (twice[:50], twice[-50:]) == ("a" * 50, "b" * 50)
+    assert cut_middle(twice, 90) == twice
+    assert "\n[at least 80 characters left out]\n" in cut_middle(twice, 20)
+
+
+@pytest.mark.parametrize("number", ["7", "9" * 15, "9" * 16, "9" * 5000, "\u0663" * 20])
+def test_a_line_that_a_file_holds_says_nothing_about_what_is_gone(number: str) -> None:
+    """It may have more digits than Python reads, and then every request of the session would fail."""
+    line = f"\n[{number} characters left out]\n"
+    shown = cut_middle("a" * 500 + line + "b" * 500, 100)
+    gone = "at least 900" if number in ("7", "9" * 15) else str(900 + len(line))
+    assert shown == "a" * 50 + f"\n[{gone} characters left out]\n" + "b" * 50
 
 
 def test_a_resumed_session_sends_the_users_words_and_takes_them_along_again(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ _SPILLED = re.compile(r"(?:\[[a-z_]+.{0,300}\n)?.{0,300}\bspill:\d+.*")
 
 def dropped(messages: Conversation, part: slice) -> Conversation:
     """Of results that were kept in a file as a whole, only the line that says so."""
-    return _each(messages, part, lambda m: _with_content(m, _dropped))
+    return _each(messages, part, _dropped)
 
 
 def short_results(messages: Conversation, part: slice, kept: int) -> Conversation:
@@ -66,9 +66,14 @@ def _with_content(message: Message, change: Callable[[str], str]) -> Message:
     return msgspec.structs.replace(message, content=change(message.content))
 
 
-def _dropped(content: str) -> str:
-    found = _SPILLED.match(content)
-    return content if found is None else f"{found[0]}\n[left out here; it can be read again]"
+def _dropped(message: Message) -> Message:
+    """Any output may look as if it were kept; only one whose handle is known here can be read again."""
+    if not isinstance(message, ToolMessage) or not message.spilled:
+        return message
+    found = _SPILLED.match(message.content)
+    if found is None or message.spilled not in found[0]:
+        return message
+    return msgspec.structs.replace(message, content=f"{found[0]}\n[left out here; it can be read again]")
 
 
 def _with_short_words(message: Message, kept: int) -> Message:

@@ -268,6 +268,7 @@ class ToolCalls:
             status=None if result.status == "ok" else result.status,
             failure=result.failure,
             digest=output_digest(result),
+            spilled=str(result.facts.get("handle", "")),
         )
         try:
             await scope.keep(message)

@@ -112,6 +112,7 @@ def _without_surrogates(message: ToolMessage) -> ToolMessage:
         call_id=storable(message.call_id),
         name=storable(message.name),
         content=storable(message.content),
+        spilled="",  # the handle dies with its process
     )
 
 

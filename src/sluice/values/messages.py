@@ -131,6 +131,7 @@ class ToolMessage(msgspec.Struct, frozen=True, tag="tool", tag_field="role", omi
 
     `status` and `failure` are those of the `ToolResult`, and `digest` is the SHA-256 of what it came to, in hex: by them
     the rules of the loop go on in a session that is resumed. Empty where they are not known; no model is sent them.
+    `spilled` is the handle under which all of a long output can be read again in this process, and is never stored.
     """
 
     call_id: str
@@ -140,6 +141,7 @@ class ToolMessage(msgspec.Struct, frozen=True, tag="tool", tag_field="role", omi
     status: ResultStatus | None = None
     failure: FailureClass | None = None
     digest: str = ""
+    spilled: str = ""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
