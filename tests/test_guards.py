@@ -11,7 +11,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize(
-    "name", ["commands", "embedding", "many_sessions", "money", "policy", "questions", "undo", "waiting", "wall"]
+    "name",
+    [
+        "commands",
+        "embedding",
+        "many_sessions",
+        "memory_copy",
+        "money",
+        "policy",
+        "questions",
+        "undo",
+        "waiting",
+        "wall",
+    ],
 )
 def test_every_guard_is_where_its_table_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "guards"))
