@@ -243,6 +243,29 @@ def test_an_index_that_is_exchanged_while_it_is_opened_loses_no_line(
     assert [line["path"] for line in lines(tmp_path)] == ["new"]
 
 
+@pytest.mark.parametrize("step", ["open", "fsync", "rename"])
+def test_an_index_that_a_full_disk_does_not_let_grow_smaller_waits(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BlobJournal(str(tmp_path)).keep("a", b"x", 0o644)
+    index, real = tmp_path / "changes.jsonl", getattr(os, step)
+    before = index.read_bytes()
+
+    def full(what: Any, *more: Any, **named: Any) -> Any:
+        if step == "open" and not str(what).endswith(".new"):
+            return real(what, *more, **named)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    later = time.time() + 99 * 86_400
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, full)
+        assert prune(str(tmp_path), set(), now=lambda: later) == (1, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"blobs", "changes.jsonl"}
+    assert index.read_bytes() == before
+    prune(str(tmp_path), set(), now=lambda: later)
+    assert index.read_bytes() == b""
+
+
 def test_two_that_prune_at_once_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     past = time.time() - 31 * 86_400
     BlobJournal(str(tmp_path), now=lambda: past).keep("old", None, None)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Container
 
 import msgspec
 
-from sluice.session.durable import put_on_disk, sync_upwards
+from sluice.session.durable import NO_ROOM, put_on_disk, sync_upwards
 from sluice.session.state_file import opened, parsed
 
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
@@ -147,7 +147,11 @@ def prune(folder: str, referred: Container[str], *, now: Callable[[], float] = t
     death left half-written goes after a day, and from the index goes what is as old and has no blob. Raises `OSError`.
     """
     removed, freed = _prune_blobs(folder, referred, now())
-    _prune_index(folder, now() - KEPT_DAYS * 86_400)
+    try:
+        _prune_index(folder, now() - KEPT_DAYS * 86_400)
+    except OSError as error:
+        if error.errno not in NO_ROOM:  # what would make it smaller takes room first, and can wait
+            raise
     return removed, freed
 
 
@@ -189,18 +193,23 @@ def _prune_index(folder: str, before: float) -> int:
             os.fstat(old.fileno()), os.stat(path, follow_symlinks=False)
         ):
             return 0
-        made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)  # ours, while the index is held
-        with open(made, "wb") as kept:
-            while line := lines.readline(_LINE):
-                wanted = _is_wanted(folder, line, before)
-                removed += not wanted
-                kept.write(line if wanted else b"")
-            kept.flush()
-            os.fsync(made)
-        if not removed:
-            os.unlink(new)
-            return 0
-        os.rename(new, path)
+        try:
+            made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)  # ours, while the index is held
+            with open(made, "wb") as kept:
+                while line := lines.readline(_LINE):
+                    wanted = _is_wanted(folder, line, before)
+                    removed += not wanted
+                    kept.write(line if wanted else b"")
+                kept.flush()
+                os.fsync(made)
+            if not removed:
+                os.unlink(new)
+                return 0
+            os.rename(new, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
         sync_upwards(folder)  # or a loss of power would bring the old one back, without the lines that come now
     return removed
 

@@ -8,6 +8,7 @@ import os
 
 _MEANINGLESS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # this file system has no such thing as syncing a folder
 _PIECE = 1024 * 1024  # bytes
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # the disk is full, or what this user may have of it
 _NOT_OURS = (errno.EACCES, errno.EPERM)
 
 
