@@ -11,7 +11,9 @@ import sys
 
 from removal import Guard, main
 
-WAITING, RESUME, CHECK = (f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check_calls"))
+WAITING, RESUME, CHECK, OPENING = (
+    f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check_calls", "opening")
+)
 STATES, CALLS, MACHINE = (f"src/sluice/turn/{name}.py" for name in ("states", "calls", "machine"))
 TOOL_CALLS, TALK, STORE = (
     "src/sluice/run/tool_calls.py",
@@ -44,6 +46,8 @@ _TABLE = {
     "checked": (CHECK, " and wait_for_a_person(view.connection, session) is None:", ":", STORED, "waits_with_all"),
     "a prompt gives it up": (STORE, "self._mend(connection, prompt is None)", "self._mend(connection, True)", STORED, "gives_it_up"),
     "a fork starts nothing": (RESUME, "        _told(call, NOT_IN_COPY, \"skipped\") if result is None else _result(connection, reply, position, call, words)[0]\n", "        _result(connection, reply, position, call, words)[0]\n", STORED, "fork"),
+    "a fork has what was done": (OPENING, "        broken = recover(connection, source, words) if free else ()\n", "        broken = ()\n", RUN, "a_fork_has_it"),
+    "no fork of what is at work": (OPENING, "        free = holder(catalog.lock_folder(path), source) is None\n", "        free = True\n", STORED, "at_work"),
     "never sent without a result": (TALK, "            *(ToolMessage(call.id, call.name, _WAITS, False) for call in _open_calls(messages)),\n", "", RUN, "another_dialect"),
 }  # fmt: skip
 

@@ -144,6 +144,17 @@ def test_on_a_terminal_the_next_run_asks_again_before_its_prompt(tmp_path: Path,
     assert "waiting" not in sluice("sessions", "list", cwd=tmp_path).out
 
 
+def test_a_copy_of_it_has_all_that_was_said_and_done(tmp_path: Path, pseudo_terminals: object) -> None:
+    answer = _killed_at_the_question(tmp_path)
+    id = sluice("sessions", "list", cwd=tmp_path).out.split()[0]
+    copied = sluice("-e", "go on", "--mode", "mock", "--mock-fixture", str(answer), "--fork", id, cwd=tmp_path)
+    assert f"begins with 3 messages of {id}" in copied.err
+    assert f"of {id}: the last run of this session (" in copied.err
+    assert "and is not started here" in sluice("sessions", "show", cwd=tmp_path).out
+    assert "[waiting for your approval: write_file_safe]" in sluice("sessions", "list", cwd=tmp_path).out
+    assert sluice("sessions", "check", cwd=tmp_path).code == 0
+
+
 def test_without_a_terminal_the_next_run_leaves_it_undone(tmp_path: Path, pseudo_terminals: object) -> None:
     answer = _killed_at_the_question(tmp_path)
     more = ["--mode", "mock", "--mock-fixture", str(answer), "--allow-mutating-tools", *_AGAIN]

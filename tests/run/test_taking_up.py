@@ -621,14 +621,19 @@ def test_another_dialect_is_sent_the_pair(dialect: str, tmp_path: Path) -> None:
     assert broken(path) == []
 
 
-def test_a_fork_has_it_as_not_started_and_the_source_keeps_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("since", ["its death", "it was opened again", "one that took it up died"])
+def test_a_fork_has_it_as_not_started_and_the_source_keeps_it(since: str, tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     killed_while_asked(path, "look", "change", "look")
+    if since == "one that took it up died":
+        person = Person(None)
+        die(path, _asking(person=person), person.silent, "go on", "b")
 
     async def body() -> Any:
-        await (
-            await open_session(path, "/p", Wish(how="continue"), new_id=lambda: "x", words=result_text)
-        ).store.close()
+        if since == "it was opened again":
+            await (
+                await open_session(path, "/p", Wish(how="continue"), new_id=lambda: "x", words=result_text)
+            ).store.close()
         wish = Wish(how="fork", id="ses_1")
         opening = await open_session(path, "/p", wish, new_id=lambda: "ses_2", words=result_text)
         try:

@@ -21,7 +21,7 @@ from sluice.session import catalog
 from sluice.session.database import Database, Work
 from sluice.session.disk import store_error
 from sluice.session.fork import fork
-from sluice.session.locks import SessionLock
+from sluice.session.locks import SessionLock, holder
 from sluice.session.removal import PAUSE_SECONDS, hide, sweep, sweep_meanwhile
 from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
@@ -69,14 +69,15 @@ async def open_session(
                 news += await _expire(database, project, {session, source}, now(), keep_days)
             more = await _swept(database, SWEEP_SECONDS)
             await _within(database, room)
-            work = _begin(wish, session, source, found, project, now, words)
+            work = _begin(wish, session, source, found, project, now, words, path)
             broken, tools, copied = await database.write(work)
         except BaseException:
             lock.close()
             raise
         if source is not None:
             said = [f"session {session} begins with {copied} messages of {source}"]
-        news += [*said, *(one.words() for one in broken)]
+        of = f"of {source}: " if source is not None else ""
+        news += [*said, *(f"{of}{one.words()}" for one in broken)]
         if tools and not broken:  # it was recovered before, and nobody has decided yet
             news.append(f"in this session {waits(tools)}")
         store = SqliteStore(
@@ -89,7 +90,7 @@ async def open_session(
             room=room,
             meanwhile=sweep_meanwhile(database) if more else None,
         )
-        return Opening(store=store, recovered=broken, news=tuple(news), found=found)
+        return Opening(store=store, recovered=() if source is not None else broken, news=tuple(news), found=found)
     except BaseException:
         database.close()
         raise
@@ -126,17 +127,25 @@ def _begin(
     project: str,
     now: Callable[[], float],
     words: Callable[[ToolResult], str],
+    path: Path,
 ) -> Work[tuple[tuple[Recovered, ...], tuple[str, ...], int]]:
-    """The first transaction in a session: what was found broken, which calls wait, and how many messages were copied."""
+    """The first transaction in a session: what was found broken, which calls wait, and how many messages were copied.
+
+    The source of a fork is made right too, unless somebody works with it: else the copy would lack the last reply of a run
+    that died, and what was done of it. Its lock is not taken: who takes it after this looked comes behind this transaction.
+    """
 
     def work(connection: sqlite3.Connection) -> tuple[tuple[Recovered, ...], tuple[str, ...], int]:
         copied = 0
         needed = session if found else source
         if needed is not None and not catalog.there(connection, needed):
             raise StoreError("refused", f"session {needed} has just been removed")
-        if source is not None:
-            copied = fork(connection, source, session, upto=wish.upto, project=project, now=now(), words=words)
-        return recover(connection, session, words), asked_tools(connection, session), copied
+        if source is None:
+            return recover(connection, session, words), asked_tools(connection, session), copied
+        free = holder(catalog.lock_folder(path), source) is None
+        broken = recover(connection, source, words) if free else ()
+        copied = fork(connection, source, session, upto=wish.upto, project=project, now=now(), words=words)
+        return broken, asked_tools(connection, session), copied
 
     return work
 
