@@ -133,7 +133,7 @@ def test_what_could_not_be_kept_is_remembered() -> None:
     for message in (UserMessage("x"), ToolMessage(call_id="a", name="b", content="c")):
         with pytest.raises(OSError, match="No space"):
             asyncio.run(scope.keep(message))
-    assert [words.split(" was")[0] for words in scope.unsaved] == ["a message", "a result"]
+    assert [what for what, _reason in scope.unsaved] == ["a message", "a result"]
 
 
 def test_errors_of_ours_speak_for_themselves() -> None:
@@ -144,11 +144,10 @@ def test_errors_of_ours_speak_for_themselves() -> None:
 def test_a_reason_that_is_that_of_several_losses_is_said_once() -> None:
     scope = _scope()
     assert scope.lost() is None
-    scope.unsaved += ["a message was not stored: the disk is full", "a message was not stored: the disk is full"]
+    scope.unsaved += [("a message", "the disk is full"), ("a message", "the disk is full")]
     assert scope.lost() == "a message was not stored: the disk is full"
-    scope.unsaved += ["the end of the run was not stored: the disk is full", "it was not stored within 5 s"]
-    scope.unsaved += ["what was used or told was not stored: it is held"]
+    scope.unsaved += [("the end of the run", "the disk is full"), ("what was used or told", "it is held")]
     assert scope.lost() == (
-        "a message and the end of the run were not stored: the disk is full; it was not stored within 5 s; "
+        "a message and the end of the run were not stored: the disk is full; "
         "what was used or told was not stored: it is held"
     )

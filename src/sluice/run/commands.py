@@ -50,7 +50,7 @@ class Carrier:
             try:
                 await self._parts.store.noted(self.run, notice)
             except StoreError as error:
-                self._scope.unsaved.append(f"what was used or told was not stored: {error}")
+                self._scope.unsaved.append(("what was used or told", words_of(error)))
         await self._outlet(notice)
 
     # -- the way in and out
@@ -67,7 +67,7 @@ class Carrier:
             offered = {s.category for s in specs}
             waiting = await self._talk.begin(self.run, prompt)
         except Exception as error:
-            scope.unsaved.append(f"the prompt was not stored: {words_of(error)}")
+            scope.unsaved.append(("the prompt", words_of(error)))
             return f.HostStopped(at=scope.now(), outcome="failed", message=words_of(error))
         self._begun = True
         await self._emit(
@@ -195,10 +195,10 @@ class Carrier:
                     await scope.keep(ToolMessage(call_id=call.id, name=call.name, content=_NO_RESULT, ok=False))
                 await self._parts.store.finished(self.run, outcome)
         except TimeoutError:
-            scope.unsaved.append(f"the end of the run was not stored within {_LAST_STORE_SECONDS:g} s")
+            scope.unsaved.append(("the end of the run", f"it took longer than {_LAST_STORE_SECONDS:g} s"))
         except Exception as error:
             if self._begun:  # else it has no end to be stored
-                scope.unsaved.append(f"the end of the run was not stored: {words_of(error)}")
+                scope.unsaved.append(("the end of the run", words_of(error)))
         if lost := sum(one.run == self.run for one in self._talk.unsaved):
             extra["unsaved_messages"] = lost
         await scope.used_inside(model.turns)

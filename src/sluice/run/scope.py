@@ -18,8 +18,6 @@ from sluice.values.messages import Message, ToolMessage
 HOOK_SECONDS = 2.0  # what a hook may still take once the run is to stop
 _SETTLE_SECONDS = 5.0  # what tasks may take to store and end; a tool that is stopped answers within two
 
-_NOT_STORED = " was not stored: "
-
 T = TypeVar("T")
 Emit = Callable[[n.Notice], Coroutine[Any, Any, None]]
 
@@ -36,8 +34,8 @@ class RunScope:
     """The scope of one run. `emit` takes notices in order and may wait for a slow watcher.
 
     `stopping` is set once the run is to stop: hooks, people and the model are then no longer waited for; what is being
-    stored is. `unsaved` says what a store refused to keep. `steering` holds what a person says to the run meanwhile.
-    `meter` counts what the run uses.
+    stored is. `unsaved` says what a store refused to keep, and why. `steering` holds what a person says to the run
+    meanwhile. `meter` counts what the run uses.
     """
 
     def __init__(self, run: str, parts: Parts, talk: Talk, emit: Emit) -> None:
@@ -47,7 +45,7 @@ class RunScope:
         self.emit = emit
         self.facts: asyncio.Queue[f.Fact] = asyncio.Queue()
         self.stopping = asyncio.Event()
-        self.unsaved: list[str] = []
+        self.unsaved: list[tuple[str, str]] = []
         self.steering = Steering()
         began = self.now()
         self.meter = Meter(parts.model.cost, parts.limits, lambda: (self.now() - began) / 1e9)
@@ -78,19 +76,19 @@ class RunScope:
             return await self.talk.add(self.run, message)
         except Exception as error:
             what = "a result" if isinstance(message, ToolMessage) else "a message"
-            self.unsaved.append(f"{what}{_NOT_STORED}{words_of(error)}")
+            self.unsaved.append((what, words_of(error)))
             raise
 
     def lost(self) -> str | None:
         """What could not be stored, in words; a reason that is that of several is said once."""
         by_reason: dict[str, list[str]] = {}
-        for one in dict.fromkeys(self.unsaved):
-            what, _, reason = one.partition(_NOT_STORED)
+        for what, reason in dict.fromkeys(self.unsaved):
             by_reason.setdefault(reason, []).append(what)
         lines = []
         for reason, things in by_reason.items():
-            said = _NOT_STORED if len(things) == 1 else f" and {things.pop()}{_NOT_STORED.replace('was', 'were')}"
-            lines += [f"{', '.join(things)}{said}{reason}"] if reason else things
+            *more, last = things
+            lines.append(f"{', '.join(more)} and {last} were" if more else f"{last} was")
+            lines[-1] += f" not stored: {reason}"
         return "; ".join(lines) or None
 
     def spawn(self, work: Coroutine[Any, Any, None], failed: Callable[[Exception], None]) -> None:

@@ -241,7 +241,7 @@ class ToolCalls:
         try:
             await self._execution.ended(allowed, result)
         except Exception as error:
-            scope.unsaved.append(f"the end of a call of {allowed.tool} was not stored: {words_of(error)}")
+            scope.unsaved.append((f"the end of a call of {allowed.tool}", words_of(error)))
             scope.host_failed(error)
         inside = await scope.used_inside(self._turn(key))
         used, cost, estimated = inside.tokens, inside.cost, inside.usage.estimated
