@@ -110,6 +110,13 @@ def test_a_session_that_an_earlier_version_left_spoiled_goes_on_after_one_refusa
     assert [_pictures(body) for body in world.transport.bodies] == [1, 0]
 
 
+def test_a_refusal_without_new_images_stores_no_second_line() -> None:
+    world = World(NO, NO)
+    _first, second = world.runs(PICTURE, "hi")  # type: ignore[arg-type]
+    assert _warned(second) == []
+    assert world.talk.messages == (PICTURE, REFUSED, UserMessage("hi"))
+
+
 def test_images_attached_again_are_sent() -> None:
     world = World(NO, text("a cat"))
     world.runs(PICTURE, PICTURE)  # type: ignore[arg-type]
