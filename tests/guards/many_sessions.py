@@ -21,6 +21,7 @@ SESSIONS, PLACES, ELSEWHERE, CONFIG = (
 )
 REMOVING, DISKS, VACUUM, LISTS = (f"tests/session/test_{name}.py" for name in ("removal", "disk", "vacuum", "catalog"))
 FOUND, FULL, KEPT = (f"tests/run/test_{name}.py" for name in ("elsewhere", "store_bound", "keeping"))
+FULL_LOG = "tests/session/test_audit_full_disk.py"
 STATE_FILE, KEEPING, STATE_FILES = (
     "src/sluice/session/state_file.py",
     "src/sluice/run/keeping.py",
@@ -70,6 +71,10 @@ _TABLE = {
     "a wrong clock (audit)": (KEEPING, "if not written_between(path, before, lately):", "if False:", KEPT, "wrong_clock"),
     "nested deep": (STATE_FILE, ", UnicodeError, RecursionError)", ", UnicodeError)", STATE_FILES, "deep or none"),
     "no pipe for a state file": (STATE_FILE, "os.O_CLOEXEC | os.O_NONBLOCK)\n    if not stat.S_ISREG(os.fstat(fd).st_mode):", "os.O_CLOEXEC | os.O_NONBLOCK)\n    if False:", STATE_FILES, "stands"),
+    "the end that is needed": ("src/sluice/session/audit.py", " or not self._is_followed(one)", "", FULL_LOG, "stays"),
+    "a removal by its name": ("src/sluice/session/audit_reading.py", "    link.knows(begun_removals(path))\n", "", FULL_LOG, "death"),
+    "the right end in the name": ("src/sluice/session/audit_reading.py", "(one.name, one.last) == (self.unrecorded, self._removed_digest)", "one.name == self.unrecorded", FULL_LOG, "alone"),
+    "the index waits for room": ("src/sluice/session/blobs.py", "if error.errno not in NO_ROOM:", "if True:", "tests/session/test_blobs.py", "waits"),
     "a folder by its slash": (CONFIG, "folder = os.sep if store[0].endswith(os.sep) else \"\"", "folder = \"\"", FOUND, "not_there_yet"),
 }  # fmt: skip
 

@@ -19,13 +19,15 @@ from sluice.testing.fault_recording import events, recording
 BOUND = 3000  # bytes of a file: three records
 IMAGES = 400
 SCRIPT = """
-import os, sys, time
+import json, os, sys, time
 from sluice.session.audit import AuditLog
 log = AuditLog(sys.argv[1] + "/state/audit.jsonl", max_bytes=int(sys.argv[2]))
 told = os.open(sys.argv[1] + "/told", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 for n in range(18):
     if n == 12:
-        os.write(told, b"removing\\n")
+        lines = open(log.path).read().splitlines()
+        stays = min([json.loads(line)["fields"]["n"] for line in lines if '"event":"x"' in line], default=n)
+        os.write(told, b"removing:%d\\n" % stays)
         log.remove_closed(time.time() + 1)
     log.record("x", n=n, text="y" * 900)
     os.write(told, b"%d\\n" % n)
@@ -65,7 +67,8 @@ def _holds(image: Path, words: str) -> None:
     assert found.whole, (words, found)
     told = (image / "told").read_text().split() if (image / "told").exists() else []
     kept = [record["fields"]["n"] for record in records(path) if record["event"] == "x"]
-    wanted = [int(word) for word in told if word != "removing"]
-    still = [n for n in wanted if n in kept]
-    assert still == wanted[len(wanted) - len(still) :], words
-    assert still == wanted or (found.removed and "removing" in told), words
+    wanted = [int(word) for word in told if not word.startswith("removing")]
+    stays = [int(word.partition(":")[2]) for word in told if word.startswith("removing")]  # and whatever comes after it
+    lost = [n for n in wanted if n not in kept]
+    assert [n for n in kept if n in wanted] == wanted[len(lost) :], words
+    assert not lost or (found.removed and lost[-1] < stays[0]), words

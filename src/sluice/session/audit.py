@@ -15,6 +15,7 @@ finds that out before it writes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -33,6 +34,7 @@ from sluice.session.audit_files import (
     TORN,
     ClosedFile,
     Line,
+    begun_removals,
     closed_files,
     closed_name,
     count_to,
@@ -42,8 +44,9 @@ from sluice.session.audit_files import (
     last_line,
     locked,
     parse,
+    removal_path,
 )
-from sluice.session.durable import put_on_disk, sync_upwards
+from sluice.session.durable import NO_ROOM, put_on_disk, sync_upwards
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: tens of thousands of calls, read through in half a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
@@ -77,13 +80,8 @@ class AuditLog:
         Texts over 4 KiB are cut, and their size and digest are kept. Raises `AuditError` if it cannot be done.
         """
         try:
-            plain = _plain(fields, 0)
-            for _ in range(_TRIES):
-                if self._recorded(event, plain):
-                    return
-            raise OSError("other programs keep taking it away")
+            self._record(event, fields)
         except OSError as error:
-            self.close()
             reason = error.strerror or str(error)
             raise AuditError(f"the audit log {self.path} cannot be written: {reason}") from None
 
@@ -106,8 +104,9 @@ class AuditLog:
     def remove_closed(self, before: float) -> tuple[int, int]:
         """Removes closed files whose last line was written before this moment (seconds since the epoch), oldest first.
 
-        Each removal is in the log before it is done, so that `verify` knows it from a loss. The file that is written stays
-        whatever its age. Returns how many, and their bytes. Raises `AuditError`; what was removed by then is recorded.
+        Each removal is in the log before it is done, so that `verify` knows it from a loss; on a full disk its name says it
+        first (see `audit_files`). The file that is written stays whatever its age. Returns how many, and their bytes.
+        Raises `AuditError`; what was removed by then is recorded, or the next removal records it.
         """
         removed = freed = 0
         try:
@@ -115,18 +114,53 @@ class AuditLog:
                 raw, at, size = _end_of(one.path)
                 if at >= before:
                     break
-                line = parse(raw)
-                self.record(REMOVED, file=one.name, records_to=line.n if line else None, last=digest(raw))
-                os.unlink(one.path)
-                sync_upwards(os.path.dirname(one.path))  # in this order on the disk too: no gap after a loss of power
+                self._remove(one, raw)
                 removed, freed = removed + 1, freed + size
+            for begun in begun_removals(self.path):
+                self._record(REMOVED, {"file": begun.name, "last": begun.last})
+                with contextlib.suppress(FileNotFoundError):  # another process did the same
+                    _gone(begun.path)
         except FileNotFoundError:
             return removed, freed  # another process is removing them
         except OSError as error:
             raise AuditError(f"closed files of the audit log cannot be removed: {error.strerror or error}") from None
         return removed, freed
 
+    def _remove(self, one: ClosedFile, raw: bytes) -> None:
+        """Removes a closed file that ends with `raw`. On a full disk it may be left emptied, under a name that says so."""
+        line, last = parse(raw), digest(raw)
+        try:
+            self._record(REMOVED, {"file": one.name, "records_to": line.n if line else None, "last": last})
+        except OSError as error:
+            if error.errno not in NO_ROOM or not self._is_followed(one):
+                raise
+            path = removal_path(one, last)
+            os.rename(one.path, path)
+            sync_upwards(os.path.dirname(path))  # before its lines are gone, also after a loss of power
+            os.truncate(path, 0)
+        else:
+            _gone(one.path)
+
+    def _is_followed(self, one: ClosedFile) -> bool:
+        """Whether the next file says already what it follows: until it does, the end of this one is needed."""
+        if closed_files(self.path)[-1] != one:
+            return True
+        fd = self._opened()
+        first = first_line(fd)
+        return first is not None and first.fields.get("follows") == one.name
+
     # -- one line
+
+    def _record(self, event: str, fields: dict[str, Any]) -> None:
+        try:
+            plain = _plain(fields, 0)
+            for _ in range(_TRIES):
+                if self._recorded(event, plain):
+                    return
+            raise OSError("other programs keep taking it away")
+        except OSError:
+            self.close()
+            raise
 
     def _recorded(self, event: str, fields: Any) -> bool:
         """Whether the line is on disk; if not, the file at hand is not the one to write, or was just closed."""
@@ -247,6 +281,11 @@ class AuditLog:
             raise OSError(f"it is full, and cannot be given the name {new}: {error.strerror or error}") from None
 
 
+def _gone(path: str) -> None:
+    os.unlink(path)
+    sync_upwards(os.path.dirname(path))  # what is written now comes later on the disk too: no gap after a loss of power
+
+
 def _end_of(path: str) -> tuple[bytes, float, int]:
     """The last line of a closed file, when it was written (seconds since the epoch), and the file's bytes."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -261,7 +300,9 @@ def _end_of(path: str) -> tuple[bytes, float, int]:
 
 def _write_all(fd: int, data: bytes) -> None:
     if os.write(fd, data) != len(data):
-        raise OSError("No space left on device")  # a regular file takes less than asked for no other reason
+        raise OSError(
+            errno.ENOSPC, os.strerror(errno.ENOSPC)
+        )  # a regular file takes less than asked for no other reason
 
 
 def _plain(value: Any, depth: int) -> Any:

@@ -4,6 +4,9 @@
 keeps that name. A closed file ends with an `audit_closed` line. The file after it begins with an `audit_continued` line,
 whose `prev` is the digest of that last line, and whose field `follows` is that file's name; `n` counts on. What retention
 took away is in the log as well: `audit_removed`, with the file's name and the digest of its last line.
+
+On a full disk there is no room to say so first. Then the file gets a name that says it, `audit-000001.jsonl.removed-…` with
+that digest, and is emptied; the line is written in the room that this made, and the name goes.
 """
 
 from __future__ import annotations
@@ -63,6 +66,30 @@ def closed_files(path: str) -> list[ClosedFile]:
         return []
     found = (ClosedFile(number, os.path.join(folder, one)) for one in names if (number := file_number(name, one)))
     return sorted(found, key=lambda one: one.number)
+
+
+class BegunRemoval(msgspec.Struct, frozen=True):
+    """A closed file that was emptied on a full disk. `name` is what it was called, `last` the digest of its last line."""
+
+    name: str
+    last: str
+    path: str
+
+
+def removal_path(one: ClosedFile, last: str) -> str:
+    """The name that says that a closed file is being removed, whose last line has this digest."""
+    return f"{one.path}.removed-{last}"
+
+
+def begun_removals(path: str) -> list[BegunRemoval]:
+    """The files of the log at `path` whose removal is not in the log yet, the oldest first. Raises `OSError`."""
+    folder, name = os.path.split(os.path.abspath(path))
+    names = [one.partition(".removed-") for one in sorted(os.listdir(folder))]
+    return [
+        BegunRemoval(one, last, os.path.join(folder, f"{one}{word}{last}"))
+        for one, word, last in names
+        if word and file_number(name, one)
+    ]
 
 
 def closed_name(name: str, number: int) -> str:

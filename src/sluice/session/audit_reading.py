@@ -20,6 +20,8 @@ from sluice.session.audit_files import (
     FIRST,
     REMOVED,
     TORN,
+    BegunRemoval,
+    begun_removals,
     closed_files,
     digest,
     file_number,
@@ -189,6 +191,11 @@ class _Link:
             self.unrecorded = "" if line.fields.get("last") == self._removed_digest else self.unrecorded
         return ""
 
+    def knows(self, removals: list[BegunRemoval]) -> None:
+        """Takes what the names of emptied files say of what was removed."""
+        if any((one.name, one.last) == (self.unrecorded, self._removed_digest) for one in removals):
+            self.unrecorded = ""
+
     def begins(self, raw: bytes, one: _File, previous: _File | None) -> str:
         """Takes the first line of a file, which says what the file follows."""
         line = parse(raw.removesuffix(b"\n")) if raw.endswith(b"\n") else None
@@ -225,14 +232,15 @@ class _Link:
 def _followed(path: str) -> tuple[Chain, bool]:
     """What was found, and whether the log has begun another file meanwhile, and may have removed some."""
     with _files(path) as files:
-        found = _linked(os.path.basename(path), files)
+        found = _linked(path, files)
         held = files[-1].held
         moved = held is not None and not os.path.samestat(os.fstat(held.fileno()), os.stat(path, follow_symlinks=False))
-        return found, moved
+        gone = any(one.number and not os.path.lexists(one.path) for one in files)
+        return found, moved or gone
 
 
-def _linked(name: str, files: list[_File]) -> Chain:
-    link, previous = _Link(name), None
+def _linked(path: str, files: list[_File]) -> Chain:
+    link, previous = _Link(os.path.basename(path)), None
     for count, one in enumerate(files):
         number, fault = 0, ""
         for number, raw in enumerate(_lines(one), 1):
@@ -245,6 +253,7 @@ def _linked(name: str, files: list[_File]) -> Chain:
             line = max(number, 1)
             return Chain(good=link.good, files=count + 1, removed=link.removed, fault=fault, file=one.path, line=line)
         previous = one
+    link.knows(begun_removals(path))
     if link.unrecorded:
         fault = f"it follows {link.unrecorded}, which is missing, and no line says that it was removed"
         return Chain(good=0, files=len(files), fault=fault, file=files[0].path, line=1)
