@@ -11,8 +11,8 @@ import sys
 
 from removal import Guard, main
 
-WAITING, RESUME, CHECK, OPENING = (
-    f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check_calls", "opening")
+WAITING, RESUME, CHECK, OPENING, VIEW = (
+    f"src/sluice/session/{name}.py" for name in ("waiting", "resume", "check_calls", "opening", "check_view")
 )
 STATES, CALLS, MACHINE = (f"src/sluice/turn/{name}.py" for name in ("states", "calls", "machine"))
 TOOL_CALLS, TALK, STORE = (
@@ -44,6 +44,11 @@ _TABLE = {
     "a whole reply": (WAITING, " or reply.state != \"whole\":", ":", STORED, "only_where_it_waits"),
     "a run that was broken off": (WAITING, "if last_outcome(connection, session) == rows.INTERRUPTED else None", "", STORED, "only_where_it_waits or at_work"),
     "checked": (CHECK, " and wait_for_a_person(view.connection, session) is None:", ":", STORED, "waits_with_all"),
+    "a lawful end without results": (CHECK, " or view.unsaved(session)\n", "\n", "tests/session/test_resume.py", "results_unstored"),
+    "a lawful call without an end": (CHECK, "        if str(run) not in view.unsaved(str(session)):\n", "        if True:\n", "tests/session/test_resume.py", "results_unstored"),
+    "not where all was kept": (VIEW, "        if run is None or self.query(", "        if run is None or not self.query(", "tests/session/test_resume.py", "results_unstored"),
+    "nothing that goes is checked": (VIEW, "        _hide_removed(connection)\n", "", "tests/session/test_removal.py", "every_promise"),
+    "a status, not words": (CHECK, "said.status == \"skipped\"", "said.content.startswith(\"[not_started]\")", "tests/session/test_check.py", "its_status"),
     "a prompt gives it up": (STORE, "self._mend(connection, prompt is None)", "self._mend(connection, True)", STORED, "gives_it_up"),
     "a fork starts nothing": (RESUME, "        _told(call, NOT_IN_COPY, \"skipped\") if result is None else _result(connection, reply, position, call, words)[0]\n", "        _result(connection, reply, position, call, words)[0]\n", STORED, "fork"),
     "a fork has what was done": (OPENING, "        broken = recover(connection, source, words) if free else ()\n", "        broken = ()\n", RUN, "a_fork_has_it"),

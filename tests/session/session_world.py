@@ -13,6 +13,8 @@ from sluice.session.check import Broken, check
 from sluice.session.disk import reading
 from sluice.session.opening import Opening, Wish, open_session
 from sluice.session.store import SqliteStore
+from sluice.values.messages import Usage
+from sluice.values.notices import RunFinished
 from sluice.values.results import ToolResult
 
 PROJECT = "/project"
@@ -48,6 +50,22 @@ async def store(path: Path, how: str = "new", id: str = "", **more: Any) -> Asyn
 async def killed(open_store: SqliteStore) -> None:
     """The process of this store dies: what is committed stays, its locks are gone, nothing is said good-bye to."""
     await open_store.close()
+
+
+def end_told(run: str, *, saved: bool) -> RunFinished:
+    """The notice of a run's end that says whether all of it was kept."""
+    return RunFinished(
+        run=run,
+        outcome="failed",
+        exit_code=1,
+        message="",
+        text="",
+        message_id="",
+        turns=1,
+        tool_calls=1,
+        usage=Usage(),
+        saved=saved,
+    )
 
 
 def broken(path: Path, **more: Any) -> list[Broken]:

@@ -69,7 +69,8 @@ SPOILT = {
     "D3": "UPDATE message SET told_crc = told_crc + 1 WHERE run = 'q' AND seq = 2",
     "D4": "UPDATE run SET outcome = NULL, duration_ns = NULL WHERE id = 'q'",
     "P1": "UPDATE message SET state = 'dropped' WHERE run = 'r' AND role = 'tool'",
-    "P2": "UPDATE part SET body = replace(body, 'seen', '[not_started] no') WHERE session = 'ses' AND seq = 3",
+    "P2": 'UPDATE part SET body = replace(body, \'"seen"\', \'"no","ok":false,"status":"skipped"\') '
+    "WHERE session = 'ses' AND seq = 3",
     "X1": "UPDATE call SET digest = 'other' WHERE run = 'q' AND position = 1",
     "X2": "UPDATE approval SET granted = 0 WHERE run = 'q' AND position = 0",
     "O1": "UPDATE run SET outcome = NULL",
@@ -141,6 +142,30 @@ def test_a_result_that_is_not_what_the_call_came_to_is_found(tmp_path: Path) -> 
     with tampered(tmp_path / "s.db") as connection:
         connection.execute("DELETE FROM call")
     assert {b.words for b in broken(tmp_path / "s.db")} == {"call 0 ran, and its start is not there"}
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_only_its_status_says_that_a_call_was_not_started(stored: bool, tmp_path: Path) -> None:
+    """A tool may say what it likes: the words of ours in its output mean nothing. Without an end, its outcome is unknown."""
+    path, result = tmp_path / "s.db", well(content="[not_started] said the test runner")
+
+    async def body() -> None:
+        async with store(path, new_id=lambda: "ses") as s:
+            await s.started("r", UserMessage("hello"))
+            await s.append("r", asks("a"))
+            await s.call_started(allowed("r"))
+            if stored:
+                await s.call_ended(allowed("r"), result)
+            await s.append("r", ToolMessage("a", "look", result.content))
+            await s.finished("r", "completed")
+
+    run(body())
+    with tampered(path) as connection:
+        connection.execute("UPDATE call SET status = 'unknown_outcome' WHERE status IS NULL")
+    assert broken(path) == []
+    with tampered(path) as connection:
+        connection.execute('UPDATE part SET body = replace(body, \'}\', \',"ok":false,"status":"skipped"}\'), crc = 0')
+    assert "P2" in {one.promise for one in broken(path)}
 
 
 def test_every_promise_is_spoilt_somewhere() -> None:

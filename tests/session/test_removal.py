@@ -18,6 +18,7 @@ from sluice.session.disk import reading
 from sluice.session.removal import begin, hide, remove_file, remove_now, sweep
 from sluice.session.wish import Wish
 from sluice.testing.store_kit import allowed, asks, well
+from sluice.turn.repeats import output_digest
 from sluice.values.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from sluice.values.notices import TurnFinished
 
@@ -42,7 +43,7 @@ async def _filled(path: Path, id: str, runs: int = 3, project: str = "/project")
                 if not position:
                     await asyncio.to_thread(s.keep_preimage, f"{name}h", "a.txt", "old", 0o600)
                 await s.call_ended(start, well())
-                await s.append(name, ToolMessage(call, "look", "seen"))
+                await s.append(name, ToolMessage(call, "look", "seen", digest=output_digest(well())))
             await s.noted(name, TurnFinished(turn=1, stop_reason="tool_use", usage=Usage(input_tokens=1)))
             if number < runs - 1:
                 await s.append(name, AssistantMessage(content="done"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session_world import broken, opened, rows_of, run, store, tampered, words
+from session_world import broken, end_told, opened, rows_of, run, store, tampered, words
 
 from sluice.errors import StoreError
 from sluice.session.opening import Opening, Wish
@@ -358,8 +358,10 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     assert list(Path(f"{path}.locks").iterdir()) == []
 
 
-def test_a_run_that_ended_with_results_unstored_gets_them_and_keeps_its_end(tmp_path: Path) -> None:
-    """A disk that was full for a while: the results found no room, the end of the run did."""
+@pytest.mark.parametrize("saved", [None, False, True])
+def test_a_run_that_ended_with_results_unstored_gets_them_and_keeps_its_end(saved: bool | None, tmp_path: Path) -> None:
+    """A disk that was full for a while: the results found no room, the end of the run did. That breaks no promise, but
+    where the run said that all of it was kept."""
     path = tmp_path / "s.db"
 
     async def body() -> tuple[Opening, Conversation]:
@@ -369,7 +371,9 @@ def test_a_run_that_ended_with_results_unstored_gets_them_and_keeps_its_end(tmp_
             await s.append("r", asks("a", "b"))
             await s.call_started(allowed("r", position=0))
             await s.finished("r", "failed")
-        assert {b.promise for b in broken(path)} == {"P1", "C1"}
+            if saved is not None:
+                await s.noted("r", end_told("r", saved=saved))
+        assert {b.promise for b in broken(path)} == ({"P1", "C1"} if saved else set())
         return await _reopened(path)
 
     opening, history = run(body())

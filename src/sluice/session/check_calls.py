@@ -20,8 +20,8 @@ from sluice.values.results import ToolResult
 def calls_have_one_result(view: View) -> Found:
     """P1: each call has exactly one result, directly behind its reply and in order.
 
-    Only at the end of a session none may be there yet: where its last run may go on, or was interrupted while a person was
-    asked about the very call that is the first without one.
+    Only at the end of a session none may be there yet: where its last run may go on, or could not store them, or was
+    interrupted while a person was asked about the very call that is the first without one.
     """
     for session in view.sessions:
         waiting: list[ToolCall] = []
@@ -37,7 +37,8 @@ def calls_have_one_result(view: View) -> Found:
                 yield f"{session}@{stored.seq}", f"{len(waiting)} calls before it have no result"
             waiting = list(message.tool_calls) if isinstance(message, AssistantMessage) else []
         # Without an end the session is at work, or awaits its recovery.
-        if waiting and session not in view.unended and wait_for_a_person(view.connection, session) is None:
+        lawful = not waiting or session in view.unended or view.unsaved(session)
+        if not lawful and wait_for_a_person(view.connection, session) is None:
             yield session, f"{len(waiting)} calls at its end have no result"
 
 
@@ -47,7 +48,7 @@ def results_are_true(view: View) -> Found:
         started = view.query("SELECT result FROM call WHERE run = ? AND turn = ? AND position = ?", *key)
         if not started:
             continue
-        if said.content.startswith("[not_started]"):
+        if started[0][0] is None and said.status == "skipped":
             yield place, f"call {position} was started, and its result says it was not"
         elif started[0][0] is not None and not _is_told(said, str(started[0][0])):
             yield place, f"the result of call {position} is not what the call came to"
@@ -139,12 +140,15 @@ def approvals_bind(view: View) -> Found:
 
 
 def ended_runs_run_nothing(view: View) -> Found:
-    """C1: in a run that has ended every started call has its end, but for one that a later run took up and that runs now."""
-    for run, tool in view.query(
-        "SELECT c.run, c.tool FROM call c JOIN run r ON r.id = c.run WHERE r.outcome IS NOT NULL AND c.status IS NULL "
-        "AND NOT (r.outcome = ? AND EXISTS (SELECT 1 FROM run l WHERE l.session = r.session AND l.number > r.number "
+    """C1: in a run that has ended every started call has its end, but for one that a later run took up and that runs now,
+    and for one whose end could not be stored."""
+    for run, tool, session in view.query(
+        "SELECT c.run, c.tool, r.session FROM call c JOIN run r ON r.id = c.run "
+        "WHERE r.outcome IS NOT NULL AND c.status IS NULL AND NOT (r.outcome = ? AND EXISTS "
+        "(SELECT 1 FROM run l WHERE l.session = r.session AND l.number > r.number "
         "AND l.outcome IS NULL) AND EXISTS (SELECT 1 FROM approval a WHERE a.run = c.run AND a.turn = c.turn "
         "AND a.position = c.position AND a.granted = 1))",
         rows.INTERRUPTED,
     ):
-        yield str(run), f"a call of {tool} has no end, and its run has"
+        if str(run) not in view.unsaved(str(session)):
+            yield str(run), f"a call of {tool} has no end, and its run has"

@@ -10,11 +10,13 @@ _KINDS = {"TEXT": ("text",), "INTEGER": ("integer",), "REAL": ("real", "integer"
 
 def wrong_kinds(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """The columns of the store with a value that is none of theirs, each with what was found; one value of a table."""
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    tables = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
     for (table,) in tables.fetchall():
         columns = [
             (name, kinds, bool(needed or key))
-            for _at, name, declared, needed, _default, key in connection.execute(f"PRAGMA table_info({_quoted(table)})")
+            for _at, name, declared, needed, _default, key in connection.execute(
+                f"PRAGMA main.table_info({_quoted(table)})"
+            )
             if (kinds := _KINDS.get(declared))
         ]
         if not columns:
@@ -24,7 +26,7 @@ def wrong_kinds(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
             f"typeof({_quoted(name)}) NOT IN ({_listed(kinds, needed)})" for name, kinds, needed in columns
         )
         found = connection.execute(
-            f"SELECT {kinds_of} FROM {_quoted(table)} WHERE {wrong} LIMIT 1"  # noqa: S608 - names of columns, quoted
+            f"SELECT {kinds_of} FROM main.{_quoted(table)} WHERE {wrong} LIMIT 1"  # noqa: S608 - names of columns, quoted
         ).fetchone()
         for (name, kinds, needed), kind in zip(columns, found or (), strict=False):
             if kind not in kinds and (needed or kind != "null"):

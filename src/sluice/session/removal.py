@@ -27,7 +27,7 @@ _AT_ONCE = 200  # sessions in one transaction
 _ROWS = 16  # that one statement takes: a row may be large
 _MANY_ROWS = 200  # the same, of small ones
 
-# Calls go before approvals and before messages, as what is left is checked by what there still is of them.
+# From what names others to what is named. What is left of a session that goes is not checked (`check_view`).
 _OF_A_RUN = (
     ("call", "turn, position", _ROWS),
     ("approval", "turn, position", _MANY_ROWS),
