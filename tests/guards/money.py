@@ -35,6 +35,8 @@ _TABLE = {
     "one that was refused costs nothing": (CALL, "reader.events and not (isinstance(error, StreamError) and error.kind not in _IN_A_REPLY)", "reader.events", MONEY, "refused_is_not"),
     "lost attempts reach the limits": (TURN, "_for_limits(charge, lost, await scope.used_inside(turn))\n        self._answer(f.Replied", "_for_limits(charge, await scope.used_inside(turn))\n        self._answer(f.Replied", MONEY, "leaves_something_to_spend"),
     "no attempt after the last cent": (CALL, "if (met := self._enough(self.lost)) is not None:", "if (met := None) is not None:", MONEY, "nothing_was_shown_counts_for_the_limits"),
+    "what is sent, before it is": (TURN, "reply_began(scope.run, turn, self._sent)", "reply_began(scope.run, turn)", MONEY, "before_it_is_sent"),
+    "all that a dead process had sent": ("src/sluice/session/usage.py", "    elif sent:\n", "    elif False:\n", "tests/session/test_usage.py", "all_that_was_sent"),
     "a stopped summary": (TURN, '            await self._tell_used(self.turns, "stopped", charge)\n', "", MONEY, "takes_too_long"),
     "images by what they take": (TURN, "len(self._request.body) - overweight(conversation)", "len(self._request.body)", MONEY, "image"),
     "a broken summary": (SUMMARY, "        used.append(usage_of(answer.partial, sent, whole=False))\n", "        pass\n", MONEY, "a_summary_that_is_none_counts"),

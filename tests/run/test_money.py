@@ -11,6 +11,7 @@ from run_world import DONE, Answer, Gate, World, calls, done, event, text
 
 from sluice.errors import TransportError
 from sluice.run.prices import ModelEntry
+from sluice.session.memory import MemoryStore
 from sluice.values import notices as n
 from sluice.values.messages import ImagePart, TextPart, Usage, UserMessage
 from sluice.wire.dialects import DIALECTS
@@ -257,6 +258,18 @@ def test_an_attempt_that_was_begun_and_told_nothing_is_estimated_and_one_that_wa
     (also,) = of(world.run(), n.AlsoUsed)
     once = len(json.dumps(world.transport.bodies[0], separators=(",", ":"))) // 4
     assert also.usage == Usage(input_tokens=once, estimated=True)
+
+
+def test_the_store_knows_what_is_sent_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, told = World(used(text("fine"), 1, 1)), list[tuple[int, int]]()
+
+    async def began(self: MemoryStore, run: str, turn: int, sent: int = 0) -> None:
+        told.append((sent, len(world.transport.bodies)))
+        self._open = run
+
+    monkeypatch.setattr(MemoryStore, "reply_began", began)
+    world.run()
+    assert told == [(len(json.dumps(world.transport.bodies[0], separators=(",", ":"))), 0)]
 
 
 def test_a_reply_that_broke_off_counts_what_arrived_where_that_is_more_than_was_told() -> None:

@@ -141,7 +141,7 @@ class ModelTurns:
         self.turns, self._answered = turn, turn - 1
         request = self._request
         assert request is not None
-        await parts.store.reply_began(scope.run, turn)
+        await parts.store.reply_began(scope.run, turn, self._sent)
         if not again:
             await scope.emit(n.TurnStarted(run=scope.run, turn=turn, continues=self._goes_on))
         keep, grew = (functools.partial(way, scope.run) for way in (parts.store.delta, parts.store.call_grew))

@@ -40,7 +40,7 @@ class MemoryStore:
         if prompt is not None:
             self._messages.append(prompt)
 
-    async def reply_began(self, run: str, turn: int) -> None:
+    async def reply_began(self, run: str, turn: int, sent: int = 0) -> None:
         """See `Store.reply_began`."""
         self._alive(run)
         self._open = run

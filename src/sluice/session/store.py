@@ -115,7 +115,7 @@ class SqliteStore:
 
         await self.database.write(work)
 
-    async def reply_began(self, run: str, turn: int) -> None:
+    async def reply_began(self, run: str, turn: int, sent: int = 0) -> None:
         """See `Store.reply_began`."""
 
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -124,9 +124,9 @@ class SqliteStore:
             drop_open(connection, self.session)
             seq = rows.next_seq(connection, self.session)
             first = connection.execute(
-                "INSERT INTO message (session, seq, run, turn, role, state, first_chunk) "
-                "SELECT ?, ?, id, ?, 'assistant', 'open', chunks FROM run WHERE id = ? RETURNING first_chunk",
-                (self.session, seq, turn, run),
+                "INSERT INTO message (session, seq, run, turn, role, state, head, first_chunk) "
+                "SELECT ?, ?, id, ?, 'assistant', 'open', ?, chunks FROM run WHERE id = ? RETURNING first_chunk",
+                (self.session, seq, turn, f'{{"sent":{sent}}}' if sent else "{}", run),
             ).fetchone()[0]
             return seq, first
 

@@ -13,6 +13,10 @@ from sluice.values.messages import Usage
 from sluice.values.notices import AlsoUsed, Summarised, TurnFinished
 
 
+class _Began(msgspec.Struct, frozen=True):
+    sent: int = 0
+
+
 def replies(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int, int, Usage, float | None]]:
     """Number of the run in its session, turn, tokens, and US dollars if known: of every reply, oldest first.
 
@@ -37,16 +41,18 @@ def keep(connection: sqlite3.Connection, run: str, turn: int, notice: TurnFinish
 def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool) -> None:
     """Counts the reply that was arriving as message `seq` when its process died: nobody has said what it used.
 
-    What was sent is what the reply before it had sent and got, or the messages before it; what arrived is counted from its
-    rows. Its price is not known. Nothing is counted where nothing had arrived. `kept`: the reply stays in the conversation.
+    What was sent is what the reply before it had sent and got, or its own request by the size that stands in its head; what
+    arrived is counted from its rows. Its price is not known. `kept`: the reply stays in the conversation. Older versions
+    wrote no size: then it is that of the messages before it, and nothing is counted where nothing had arrived.
     """
-    run, turn, first = connection.execute(
-        "SELECT run, turn, first_chunk FROM message WHERE session = ? AND seq = ?", (session, seq)
+    run, turn, first, head = connection.execute(
+        "SELECT run, turn, first_chunk, head FROM message WHERE session = ? AND seq = ?", (session, seq)
     ).fetchone()
     arrived = connection.execute(
         "SELECT kind, body FROM chunk WHERE run = ? AND seq >= ? ORDER BY seq", (run, first)
     ).fetchall()
-    if not arrived:
+    sent = _sent(head)
+    if not arrived and not sent:
         return
     sizes = dict(found for kind, body in arrived if kind == "call" and (found := size_in(body)) is not None)
     told = sum(len(body) for kind, body in arrived if kind != "call") + sum(sizes.values())
@@ -58,6 +64,8 @@ def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool)
     if before is not None:
         last = msgspec.json.decode(before[0], type=Usage | None) or Usage()
         given = last.input_tokens + last.output_tokens
+    elif sent:
+        given = sent // 4
     else:
         (size,) = connection.execute(
             "SELECT coalesce(sum(length(body)), 0) FROM part WHERE session = ? AND seq < ?", (session, seq)
@@ -66,6 +74,14 @@ def estimate(connection: sqlite3.Connection, session: str, seq: int, kept: bool)
     usage = Usage(input_tokens=given, output_tokens=told // 4, estimated=True)
     number = max(int(turn or 1), 1)
     keep(connection, run, number if kept else -number, AlsoUsed(turn=number, by="stopped", usage=usage))
+
+
+def _sent(head: str) -> int:
+    """The bytes of its request, from the head of a reply that arrives; 0 if they are not told."""
+    try:
+        return max(msgspec.json.decode(head, type=_Began).sent, 0)
+    except msgspec.MsgspecError:
+        return 0  # damaged
 
 
 def run_of_its_own(connection: sqlite3.Connection, session: str, now: float) -> str:

@@ -109,8 +109,11 @@ class Store(Protocol):
         """
         ...
 
-    async def reply_began(self, run: str, turn: int) -> None:
-        """The row of the reply number `turn` is there, before its first delta. The next `append` of a reply fills it."""
+    async def reply_began(self, run: str, turn: int, sent: int = 0) -> None:
+        """The row of the reply number `turn` is there, before its first delta. The next `append` of a reply fills it.
+
+        `sent` are the bytes of its request: what it used is estimated from them if nobody lives to say it. 0: not known.
+        """
         ...
 
     async def delta(self, run: str, kind: ChunkKind, text: str) -> None:
