@@ -121,11 +121,18 @@ def test_what_is_taken_along_can_be_undone_in_the_new_folder(tmp_path: Path) -> 
     assert not (tmp_path / "new" / "a.txt").exists()
 
 
-def test_a_folder_of_another_name_is_named_by_the_list_only(tmp_path: Path) -> None:
+def test_a_folder_that_was_renamed_is_named_when_going_on_finds_nothing(tmp_path: Path) -> None:
     old = _settings(tmp_path / "old name")
     _run(old)
     os.rename(old.workspace, tmp_path / "new name")
-    new = _settings(tmp_path / "new name")
+    assert f"sluice sessions adopt '{old.workspace}'" in _run(_settings(tmp_path / "new name"), "continue")[1]
+
+
+def test_a_folder_of_another_name_elsewhere_is_named_by_the_list_only(tmp_path: Path) -> None:
+    old = _settings(tmp_path / "old name")
+    _run(old)
+    os.rename(old.workspace, tmp_path / "gone")
+    new = _settings(tmp_path / "place" / "new name")
     assert f"sluice sessions adopt '{old.workspace}'" in sessions.none_words(new, False)
     assert "adopt" not in _run(new, "continue")[1]
 

@@ -84,18 +84,19 @@ def _in_own_store(settings: Settings, wanted: str) -> bool:
     return False
 
 
-def moved_words(settings: Settings, *, same_name: bool) -> str:
+def moved_words(settings: Settings, *, likely: bool) -> str:
     """Which folders that are not there any more have sessions, and how to take them along; empty if there is none.
 
-    `same_name`: only folders with the name of this workspace, as one that was moved has.
+    `likely`: only folders with the name of this workspace, as one that was moved has, or beside it, as one that was renamed.
     """
     from sluice.session import catalog
 
     found: dict[str, Path] = {}
-    name = os.path.basename(settings.workspace)
+    place, name = os.path.split(settings.workspace)
     for path, projects in _looked(settings, catalog.projects):
         for project in projects:
-            if (not same_name or os.path.basename(project) == name) and not os.path.isdir(project):
+            there, called = os.path.split(project)
+            if (not likely or called == name or there == place) and not os.path.isdir(project):
                 found.setdefault(project, path)
     if not found:
         return ""

@@ -65,7 +65,7 @@ async def open_store(settings: Settings) -> Opening | None:
         raise ConfigurationError(words or str(error)) from None
     if settings.session.how != "continue" or opening.found:
         return opening
-    moved = await in_thread(lambda: moved_words(settings, same_name=True))
+    moved = await in_thread(lambda: moved_words(settings, likely=True))
     return msgspec.structs.replace(opening, news=(*opening.news, moved)) if moved else opening
 
 
@@ -114,7 +114,7 @@ def none_words(settings: Settings, everywhere: bool) -> str:
     if not os.path.isdir(settings.workspace):
         raise StoreError("refused", f"there is no folder {settings.workspace!r}, and no session of it")
     words = f"no sessions of {settings.workspace}; they would be in {path}"
-    moved = moved_words(settings, same_name=False)
+    moved = moved_words(settings, likely=False)
     return f"{words}; {moved}" if moved else words
 
 
