@@ -51,6 +51,8 @@ class Rooms:
             raise self.fault
         yield self
 
+    open_rescued = open_agent
+
     async def run(self, prompt: str) -> AsyncIterator[Notice]:
         self.prompts.append(prompt)
         yield TextNotice(turn=1, text="Hello")
@@ -124,6 +126,7 @@ def rooms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rooms:
             "make_registry",
             "make_transport",
         ),
+        "sluice.run.memory_copy": ("open_rescued",),
         "sluice.run.decoding": ("decode_file",),
         "sluice.run.one_call": ("one_call",),
         "sluice.testing.replay_server": ("serve",),
