@@ -90,7 +90,9 @@ def test_a_call_that_was_arriving_comes_back_as_cut_after_so_many_bytes(tmp_path
             await s.call_grew("r", 1, 34)
             await s.delta("r", "text", "and")
         with reading(path) as connection:
-            assert "cut (it has not arrived whole yet, cut after 34 bytes" in "".join(as_markdown(connection, "ses"))
+            assert "arriving (not whole yet: 34 bytes of its arguments have arrived)" in "".join(
+                as_markdown(connection, "ses")
+            )
         async with store(path, "resume", "ses") as s:
             (_prompt, reply, *_results) = await s.history()
             assert isinstance(reply, AssistantMessage)

@@ -72,6 +72,8 @@ def test_what_has_arrived_of_a_reply_is_shown(dead: bool, tmp_path: Path) -> Non
         await s.delta("r", "reasoning", "a thought")
         await s.delta("r", "text", "word " * 3)
         await s.delta("r", "text", "and more")
+        await s.delta("r", "call", "write")
+        await s.call_grew("r", 0, 120)
         await s.history()  # committed with it
         if dead:
             await killed(s)
@@ -86,6 +88,7 @@ def test_what_has_arrived_of_a_reply_is_shown(dead: bool, tmp_path: Path) -> Non
     assert (message["state"], message["message"]["content"]) == ("open", "word word word and more")
     assert message["message"]["reasoning"][0]["text"] == "a thought"
     assert "## 2 · Assistant (open: as far as it has arrived)\n\n> a thought\n\nword word word and more\n" in shown
+    assert "Call of `write`, arriving (not whole yet: 120 bytes of its arguments have arrived)\n" in shown
 
 
 def _long(path: Path, count: int) -> None:

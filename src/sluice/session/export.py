@@ -219,7 +219,7 @@ def as_markdown(connection: sqlite3.Connection, session: str, unsaved: Sequence[
     for stored in _with_unsaved(_messages(connection, session, end), unsaved):
         waits = {key.position for key in waiting if (key.run, key.turn) == (stored.run, stored.turn)}
         yield _heading(stored)
-        yield from _shown(stored.message, waits)
+        yield from _shown(stored.message, waits, arrives=stored.state == "open")
 
 
 def memory_as_markdown(
@@ -250,8 +250,9 @@ def _who(message: object) -> str:
     return "System"
 
 
-def _shown(message: object, waits: set[int]) -> Iterator[str]:
-    """The message's text; `waits` are the positions of its calls that a person has to decide about."""
+def _shown(message: object, waits: set[int], *, arrives: bool = False) -> Iterator[str]:
+    """The message's text; `waits` are the positions of its calls that a person has to decide about. One that `arrives` has
+    no call that is whole."""
     match message:
         case SystemMessage(content=text) | UserMessage(content=str(text)):
             yield quotes.said(text)
@@ -270,7 +271,7 @@ def _shown(message: object, waits: set[int]) -> Iterator[str]:
             if message.content:
                 yield quotes.said(message.content)
             for position, call in enumerate(message.tool_calls):
-                status = "" if call.status == "whole" else f", {call.status}"
+                status = "" if call.status == "whole" else f", {'arriving' if arrives else call.status}"
                 status += f" ({call.problem})" if call.problem else ""
                 status = ", waiting for your approval" if position in waits else status
                 yield f"\nCall of {quotes.code(call.name)}{status}\n" + quotes.fenced(call.arguments, "json")

@@ -69,10 +69,10 @@ def arriving(connection: sqlite3.Connection, session: str, seq: int) -> Assistan
         "WHERE m.session = ? AND m.seq = ? ORDER BY c.seq",
         (session, seq),
     ).fetchall()
-    return msgspec.structs.replace(_arrived(chunks, "it has not arrived whole yet"), stop_reason=None)
+    return msgspec.structs.replace(_arrived(chunks, live=True), stop_reason=None)
 
 
-def _arrived(chunks: list[tuple[str, str]], problem: str = "its reply broke off") -> AssistantMessage:
+def _arrived(chunks: list[tuple[str, str]], *, live: bool = False) -> AssistantMessage:
     text = "".join(body for kind, body in chunks if kind == "text")
     reasoning = "".join(body for kind, body in chunks if kind == "reasoning")
     names: list[str] = []
@@ -89,7 +89,7 @@ def _arrived(chunks: list[tuple[str, str]], problem: str = "its reply broke off"
         reasoning=(Reasoning(text=reasoning),) if reasoning else (),
         tool_calls=tuple(
             ToolCall(
-                id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem=problem + _after(sizes.get(at))
+                id=f"cut_{at}", name=name, arguments="", index=at, status="cut", problem=_problem(sizes.get(at), live)
             )
             for at, name in enumerate(names)
         ),
@@ -113,5 +113,8 @@ def size_in(body: str) -> tuple[int, int] | None:
     return (int(call), int(size)) if call.isdecimal() and size.isdecimal() else (-1, 0)
 
 
-def _after(size: int | None) -> str:
-    return "" if size is None else f", cut after {size} bytes of its arguments"
+def _problem(size: int | None, live: bool) -> str:
+    """Why a call is not whole, in words. Of one that still arrives nobody can say that it is cut."""
+    if live:
+        return "not whole yet" + ("" if size is None else f": {size} bytes of its arguments have arrived")
+    return "its reply broke off" + ("" if size is None else f", cut after {size} bytes of its arguments")
