@@ -47,7 +47,6 @@ _TABLE = {
     "a lawful end without results": (CHECK, " or view.unsaved(session)\n", "\n", "tests/session/test_resume.py", "results_unstored"),
     "a lawful call without an end": (CHECK, "        if str(run) not in view.unsaved(str(session)):\n", "        if True:\n", "tests/session/test_resume.py", "results_unstored"),
     "not where all was kept": (VIEW, "        if run is None or self.query(", "        if run is None or not self.query(", "tests/session/test_resume.py", "results_unstored"),
-    "nothing that goes is checked": (VIEW, "        _hide_removed(connection)\n", "", "tests/session/test_removal.py", "every_promise"),
     "a status, not words": (CHECK, "said.status == \"skipped\"", "said.content.startswith(\"[not_started]\")", "tests/session/test_check.py", "its_status"),
     "a prompt gives it up": (STORE, "self._mend(connection, prompt is None)", "self._mend(connection, True)", STORED, "gives_it_up"),
     "a fork starts nothing": (RESUME, "        _told(call, NOT_IN_COPY, \"skipped\") if result is None else _result(connection, reply, position, call, words)[0]\n", "        _result(connection, reply, position, call, words)[0]\n", STORED, "fork"),

@@ -26,7 +26,9 @@ from sluice.session.audit_reading import verify
 from sluice.session.blobs import BlobJournal
 from sluice.session.kept import Kept
 from sluice.session.opening import open_session
+from sluice.testing.store_kit import asks
 from sluice.ui.cli import main
+from sluice.values.calls import CallKey, call_digest
 from sluice.values.messages import AssistantMessage, UserMessage
 
 MIB = 2**20
@@ -40,8 +42,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(workspace=str(tmp_path / "work"), mode="mock", mock_fixture=str(tmp_path / "fixture.json"))
 
 
-def session(settings: Settings, size: int = 10, workspace: str | None = None, days_ago: float = 0.0) -> str:
-    """A session of so many bytes in the store of a workspace, used so many days ago."""
+def session(
+    settings: Settings, size: int = 10, workspace: str | None = None, days_ago: float = 0.0, *, waits: bool = False
+) -> str:
+    """A session of so many bytes in the store of a workspace, used so many days ago. One that `waits` died at a question."""
     if workspace is not None:
         settings = msgspec.structs.replace(settings, workspace=workspace)
     path = store_path(settings)
@@ -55,8 +59,12 @@ def session(settings: Settings, size: int = 10, workspace: str | None = None, da
         )
         store = opening.store
         await store.started(f"run_{id}", UserMessage("x" * size))
-        await store.append(f"run_{id}", AssistantMessage(content="done"))
-        await store.finished(f"run_{id}", "completed")
+        if waits:
+            await store.append(f"run_{id}", asks("a"))
+            await store.asked(CallKey(f"run_{id}", 1, 0), "look", call_digest("look", "{}"))
+        else:
+            await store.append(f"run_{id}", AssistantMessage(content="done"))
+            await store.finished(f"run_{id}", "completed")
         await store.close()
         return id
 
@@ -199,8 +207,9 @@ def test_a_session_that_is_open_goes_on(settings: Settings) -> None:
     assert asyncio.run(body())[-1] == "RunFinished"
 
 
-def test_what_the_user_allowed_to_go_goes_first(settings: Settings) -> None:
-    old = session(settings, 3 * MIB, "/some/other", days_ago=40)
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_the_user_allowed_to_go_goes_first(waits: bool, settings: Settings) -> None:
+    old = session(settings, 3 * MIB, "/some/other", days_ago=40, waits=waits)
     new = session(settings, days_ago=2)
     BlobJournal(str(state_folder())).keep("a", b"x" * MIB, 0o600)
     for blob in (state_folder() / "blobs").iterdir():
@@ -210,7 +219,8 @@ def test_what_the_user_allowed_to_go_goes_first(settings: Settings) -> None:
     assert kept_now(state_folder()).preimages < MIB  # no session needs it, and it is old
     assert {one.id for one in sessions.listed(settings, True)} == {old, new}
     told = within(settings, kept_bytes=MIB, session_days=30)
-    assert told == ["1 sessions unused for 30 days were removed (session_days)"]
+    of_them = "; in 1 of them calls waited for your approval" if waits else ""
+    assert told == [f"1 sessions unused for 30 days were removed (session_days){of_them}"]
     assert [one.id for one in sessions.listed(settings, True)] == [new]
 
 

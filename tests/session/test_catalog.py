@@ -18,6 +18,7 @@ from sluice.session.export import as_json, as_markdown
 from sluice.session.opening import Wish
 from sluice.session.usage import replies
 from sluice.testing.store_kit import allowed, asks, pairs_hold, well
+from sluice.values.calls import CallKey, call_digest
 from sluice.values.messages import AssistantMessage, Conversation, ToolMessage, Usage, UserMessage
 from sluice.values.notices import TurnFinished
 
@@ -257,6 +258,28 @@ def test_a_clock_that_jumped_ahead_removes_nothing(tmp_path: Path) -> None:
     assert all("the clock may be wrong" in one[0] for one in (first, second, holiday))
     assert after == ("5 sessions unused for 30 days were removed (session_days)",)
     assert _ids(path) == ["back", "next"]
+
+
+def test_it_is_said_that_calls_waited_in_what_goes(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def body() -> tuple[str, ...]:
+        await _used(path, 1000 * DAY, new_id=lambda: "done")
+        for id in ("asked", "asked_too", "spared"):
+            s = (await opened(path, Wish(), now=lambda: 1000 * DAY, new_id=lambda id=id: id)).store  # type: ignore[misc]
+            await s.started(f"run_{id}", UserMessage("x"))
+            await s.append(f"run_{id}", asks("a"))
+            await s.asked(CallKey(f"run_{id}", 1, 0), "look", call_digest("look", "{}"))
+            await s.close()  # it died at the question
+        await _used(path, 1039 * DAY, new_id=lambda: "lately")
+        opening = await opened(path, Wish(how="resume", id="spared"), keep_days=30, now=lambda: 1041 * DAY)
+        await opening.store.close()
+        return opening.news
+
+    told = run(body())
+    words = "3 sessions unused for 30 days were removed (session_days); in 2 of them calls waited for your approval"
+    assert told[0] == words
+    assert _ids(path) == ["spared", "lately"]
 
 
 def test_a_clock_that_stood_at_its_beginning_makes_no_session_old(tmp_path: Path) -> None:

@@ -144,19 +144,20 @@ def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
 def _made_room(settings: Settings, state: Path, now: float) -> list[str]:
     """Does what the user has allowed already. A store that cannot be read, or is in use, stays as it is."""
     paths = project_stores()
-    days, gone = settings.session_days, 0
+    from sluice.session.removal import expired
+
+    days, gone, waited = settings.session_days, 0, 0
     if days is not None and not any(_saw_the_days(path, now, days) for path in paths):
         days = None  # a clock that is wrong makes every session old
     for path in paths:
         with contextlib.suppress(StoreError):
             if days is not None:
-                gone += _expired(path, settings, now, days)
+                of_it, with_calls = _expired(path, settings, now, days)
+                gone, waited = gone + of_it, waited + with_calls
             given_back(msgspec.structs.replace(settings, session_store=str(path)), False)
     with contextlib.suppress(StoreError):
         pruned(settings, state)
-    return (
-        [f"{gone} sessions unused for {days:g} days were removed (session_days)"] if gone and days is not None else []
-    )
+    return [expired(gone, waited, days)] if gone and days is not None else []
 
 
 def _saw_the_days(path: Path, now: float, days: float) -> bool:
@@ -169,8 +170,9 @@ def _saw_the_days(path: Path, now: float, days: float) -> bool:
     return False
 
 
-def _expired(path: Path, settings: Settings, now: float, days: float) -> int:
-    """Removes the sessions of a store that were not used for so long, but for the one that is wished for; how many."""
+def _expired(path: Path, settings: Settings, now: float, days: float) -> tuple[int, int]:
+    """Removes the sessions of a store that were not used for so long, but for the one that is wished for; how many, and in
+    how many of them calls waited for a person."""
     from sluice.session import catalog
     from sluice.session.database import Database
     from sluice.session.disk import reading
@@ -184,11 +186,13 @@ def _expired(path: Path, settings: Settings, now: float, days: float) -> int:
             spared = (
                 {catalog.latest(connection, settings.workspace)} if latest else {*catalog.matching(connection, wish.id)}
             )
-    old = [id for id in old if id not in spared]
+        old = [id for id in old if id not in spared]
+        waited = catalog.waiting(connection, old)
     if not old:
-        return 0
+        return 0, 0
     database = Database(path)
     try:
-        return len(remove_now(database, old)[0])
+        gone = remove_now(database, old)[0]
+        return len(gone), len(waited.intersection(gone))
     finally:
         database.close()

@@ -159,6 +159,11 @@ def older_than(connection: sqlite3.Connection, project: str | None, before: floa
     return [id for (id,) in found]
 
 
+def waiting(connection: sqlite3.Connection, ids: Sequence[str]) -> set[str]:
+    """Those of these sessions in which a person has to decide about calls."""
+    return {id for id in ids if asked_tools(connection, id)}
+
+
 def ran_between(connection: sqlite3.Connection, after: float, before: float) -> bool:
     """Whether any run of the store began between these moments."""
     found = connection.execute("SELECT 1 FROM run WHERE started_at > ? AND started_at < ? LIMIT 1", (after, before))

@@ -22,7 +22,7 @@ from sluice.session.database import Database, Work
 from sluice.session.disk import store_error
 from sluice.session.fork import fork
 from sluice.session.locks import SessionLock, holder
-from sluice.session.removal import PAUSE_SECONDS, hide, sweep, sweep_meanwhile
+from sluice.session.removal import PAUSE_SECONDS, expired, hide, sweep, sweep_meanwhile
 from sluice.session.resume import Recovered, recover, waits
 from sluice.session.store import SqliteStore
 from sluice.session.vacuum import used_bytes
@@ -158,18 +158,18 @@ async def _expire(database: Database, project: str, spared: set[str | None], now
     """
     before, lately = now - days * 86_400, now - min(1.0, days / 2) * 86_400
 
-    def work(connection: sqlite3.Connection) -> tuple[list[str], bool]:
-        old = catalog.older_than(connection, project, before, now)
-        return [id for id in old if id not in spared], catalog.ran_between(connection, before, lately)
+    def work(connection: sqlite3.Connection) -> tuple[list[str], set[str], bool]:
+        old = [id for id in catalog.older_than(connection, project, before, now) if id not in spared]
+        return old, catalog.waiting(connection, old), catalog.ran_between(connection, before, lately)
 
-    old, days_went_by = await database.write(work, full=False)
+    old, waited, days_went_by = await database.write(work, full=False)
     if old and not days_went_by:
         return [
             f"{len(old)} sessions seem unused for {days:g} days (session_days) and were kept: nothing else ran here in "
             "that time, so the clock may be wrong; they go when it is confirmed by a run on another day"
         ]
     removed = await hide(database, old)  # one in use is not old
-    return [f"{removed} sessions unused for {days:g} days were removed (session_days)"] if removed else []
+    return [expired(len(removed), len(waited.intersection(removed)), days)] if removed else []
 
 
 async def _swept(database: Database, seconds: float, clock: Callable[[], float] = time.monotonic) -> bool:

@@ -76,9 +76,16 @@ def remove_file(path: Path, sessions: Sequence[str]) -> bool:
         raise store_error(error, path) from None
 
 
-async def hide(database: Database, sessions: Sequence[str]) -> int:
-    """Takes these sessions from their project, but not those in use; returns how many. Their rows go with `sweep`."""
-    return sum([len(await database.write(_begin(database.path, group), full=False)) for group in _groups(sessions)])
+async def hide(database: Database, sessions: Sequence[str]) -> list[str]:
+    """Takes these sessions from their project, but not those in use; returns which. Their rows go with `sweep`."""
+    groups = [await database.write(_begin(database.path, group), full=False) for group in _groups(sessions)]
+    return [id for group in groups for id in group]
+
+
+def expired(removed: int, waited: int, days: float) -> str:
+    """One line for a person: so many sessions are gone as they were old, and in so many of them calls waited."""
+    of_them = f"; in {waited} of them calls waited for your approval" if waited else ""
+    return f"{removed} sessions unused for {days:g} days were removed (session_days){of_them}"
 
 
 def _groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
