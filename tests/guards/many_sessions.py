@@ -63,6 +63,7 @@ _TABLE = {
     "a moved folder is told": (SESSIONS, "if moved else opening", "if False else opening", FOUND, "was_moved"),
     "only of the same name": (ELSEWHERE, "(not likely or called == name or there == place) and ", "", FOUND, "another_name"),
     "or renamed": (ELSEWHERE, " or there == place) and", ") and", FOUND, "renamed"),
+    "what others changed there": (ADOPTING, "SET workspace = ? WHERE workspace = ?", "SET workspace = ? WHERE workspace = ? AND 0", FOUND, "folder_is_now"),
     "what is there stays": (ELSEWHERE, "    if os.path.isdir(folder):\n", "    if False:\n", FOUND, "still_there"),
     "not what is in use": (ADOPTING, "held += others\n", "pass\n", FOUND, "in_use"),
     "before what is there": (ADOPTING, "first - last - 1", "0", FOUND, "was_moved"),

@@ -121,6 +121,26 @@ def test_what_is_taken_along_can_be_undone_in_the_new_folder(tmp_path: Path) -> 
     assert not (tmp_path / "new" / "a.txt").exists()
 
 
+def test_what_a_session_of_another_folder_changed_can_be_undone_where_the_folder_is_now(tmp_path: Path) -> None:
+    first = _settings(tmp_path / "first", allow_mutating_tools=True, session_store=str(tmp_path / "s.db"))
+    old = msgspec.structs.replace(first, workspace=str(tmp_path / "old"))
+    new = msgspec.structs.replace(first, workspace=str(tmp_path / "new"))
+    Path(old.workspace).mkdir()
+    id, _warned = _run(first)
+    write = {"function": {"name": "write_file_safe", "arguments": {"path": "a.txt", "content": "made"}}}
+    said = [{"role": "assistant", "tool_calls": [write]}, {"role": "assistant", "content": "done"}]
+    Path(str(old.mock_fixture)).write_text(json.dumps(said))
+    _run(old, "resume", id)
+    os.rename(old.workspace, new.workspace)
+    assert adopted(new, old.workspace) == []
+    assert [one.project for one in sessions.listed(new, True)] == [first.workspace]
+    done = undone(new, id, state_folder())
+    assert [step.path for step in done.restored] == ["a.txt"]
+    assert not done.elsewhere
+    with pytest.raises(StoreError, match="no session of"):
+        adopted(new, old.workspace)
+
+
 def test_a_folder_that_was_renamed_is_named_when_going_on_finds_nothing(tmp_path: Path) -> None:
     old = _settings(tmp_path / "old name")
     _run(old)

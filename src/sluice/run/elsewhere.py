@@ -109,12 +109,14 @@ def moved_words(settings: Settings, *, likely: bool) -> str:
 def adopted(settings: Settings, folder: str) -> list[str]:
     """Makes the sessions of `folder` (absolute), which was moved, sessions of this workspace; their ids.
 
+    What sessions of other projects changed there counts as changed here: that may be all, and there is no id then.
     Raises `ConfigurationError` for a folder that is still there, and `StoreError` where there is nothing to take along or
     some of it is in use.
     """
     from sluice.session import catalog
     from sluice.session.adopting import adopt
     from sluice.session.disk import reading
+    from sluice.session.undo import changed_from_elsewhere
 
     path, source = store_path(settings), store_path(msgspec.structs.replace(settings, workspace=folder))
     if path is None or source is None:
@@ -128,7 +130,7 @@ def adopted(settings: Settings, folder: str) -> list[str]:
     there = False
     if source.is_file():
         with reading(source) as connection:
-            there = folder in catalog.projects(connection)
+            there = folder in catalog.projects(connection) or changed_from_elsewhere(connection, folder)
     if not there:
         raise StoreError("refused", f"no session of {folder!r} is kept; `sluice sessions list --all` names the folders")
     taken, held = adopt(path, source, folder, settings.workspace)

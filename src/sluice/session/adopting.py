@@ -30,8 +30,9 @@ _TABLES = (
 def adopt(path: Path, source: Path, old: str, new: str) -> tuple[list[str], list[StoreError]]:
     """Makes the sessions of the folder `old` in the store at `source` sessions of `new` in the store at `path`.
 
-    Returns those that were taken along, the one used first first, and why others were not: they are in use. They come
-    before what the store at `path` holds. Raises `StoreError`.
+    What other sessions of that store changed in `old` counts as changed in `new`. Returns those that were taken along, the
+    one used first first, and why others were not: they are in use. They come before what the store at `path` holds.
+    Raises `StoreError`.
     """
     with contextlib.ExitStack() as stack:
         theirs = stack.enter_context(contextlib.closing(Database(source)))  # which brings its schema up to date, too
@@ -39,6 +40,9 @@ def adopt(path: Path, source: Path, old: str, new: str) -> tuple[list[str], list
         with reading(source) as connection:
             found = connection.execute("SELECT id FROM session WHERE project = ? ORDER BY last", (old,)).fetchall()
         ids = [str(id) for (id,) in found]
+        # What sessions of other projects changed there: it is where the folder is now.
+        change = "UPDATE preimage SET workspace = ? WHERE workspace = ?"
+        theirs.write_now(lambda connection: connection.execute(change, (new, old)))
         taken: list[str] = []
         held: list[StoreError] = []
         for at in reversed(range(0, len(ids), _AT_ONCE)):  # each group goes before what is there

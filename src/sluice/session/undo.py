@@ -96,6 +96,14 @@ def latest_here(connection: sqlite3.Connection, workspace: str) -> str | None:
     return None if found is None else str(found[0])
 
 
+def changed_from_elsewhere(connection: sqlite3.Connection, workspace: str) -> bool:
+    """Whether sessions of other projects changed files of this folder."""
+    if _marks(connection)[1] == "0":
+        return False
+    found = connection.execute("SELECT 1 FROM preimage WHERE workspace = ? LIMIT 1", (workspace,))
+    return found.fetchone() is not None
+
+
 def mark(connection: sqlite3.Connection, run: str, workspace: str) -> None:
     """Keeps that the run's changes in this folder were taken back, inside the caller's transaction."""
     connection.execute(

@@ -182,8 +182,8 @@ def adopt(invocation: Any, /, folder: str, pairs: tuple[str, ...], **flags: Any)
 
     settings = _settings(invocation, flags, pairs)
     taken = adopted(settings, os.path.abspath(folder))
-    much = _count(len(taken), "session")
-    click.echo(one_line(f"taken along into {settings.workspace}: {much}: {', '.join(taken)}", 1000))
+    much = f"{_count(len(taken), 'session')}: {', '.join(taken)}" if taken else "what sessions of other folders changed"
+    click.echo(one_line(f"taken along into {settings.workspace}: {much}", 1000))
     return 0
 
 
