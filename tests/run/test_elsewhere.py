@@ -19,6 +19,7 @@ from sluice.run.session_check import checked
 from sluice.run.store_places import data_folder, project_stores, store_path
 from sluice.run.undoing import undone
 from sluice.run.wiring import open_agent, state_folder
+from sluice.session import adopting
 from sluice.values import notices as n
 
 
@@ -119,6 +120,29 @@ def test_what_is_taken_along_can_be_undone_in_the_new_folder(tmp_path: Path) -> 
     assert (tmp_path / "new" / "a.txt").read_text() == "made"
     assert [step.path for step in undone(new, "", state_folder()).restored] == ["a.txt"]
     assert not (tmp_path / "new" / "a.txt").exists()
+
+
+def test_what_was_removed_after_a_death_is_not_taken_along_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = _settings(tmp_path / "old")
+    gone, stays = (_run(old)[0] for _ in range(2))
+    os.rename(old.workspace, tmp_path / "new")
+    new, other = _settings(tmp_path / "new"), _settings(tmp_path / "other")
+    _run(other)
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("dead")
+
+    with monkeypatch.context() as patching:
+        patching.setattr(adopting, "begin", dies)  # behind the copy, before the removal
+        with pytest.raises(StoreError, match="dead"):
+            adopted(new, old.workspace)
+    assert len(sessions.listed(new, True)) == 5
+    assert sessions.removed(new, [gone]) == [gone]
+    assert adopted(new, old.workspace) == [stays]
+    assert [one.id for one in sessions.listed(new, False)] == [stays]
+    assert len(sessions.listed(new, True)) == 2
 
 
 def test_what_a_session_of_another_folder_changed_can_be_undone_where_the_folder_is_now(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -137,6 +137,17 @@ def adopted(settings: Settings, folder: str) -> list[str]:
     if held:
         raise StoreError("held", f"{held[0]} (taken along: {len(taken)})")
     return taken
+
+
+def left_behind(settings: Settings, ids: Sequence[str]) -> list[tuple[Path, str]]:
+    """Stores in which these sessions are still of a folder that is gone: an `adopt` that died had copied them already."""
+    from sluice.session import catalog
+
+    def look(connection: Any) -> list[str]:
+        there = [id for id in ids if catalog.there(connection, id)]
+        return [id for id in there if not os.path.isdir(catalog.project_of(connection, id))]
+
+    return [(path, id) for path, found in _looked(settings, look) for id in found] if ids else []
 
 
 def _looked(settings: Settings, look: Callable[[Any], T]) -> Iterator[tuple[Path, T]]:

@@ -18,7 +18,7 @@ import msgspec
 
 from sluice.errors import ConfigurationError, StoreError
 from sluice.run.config import Settings
-from sluice.run.elsewhere import elsewhere_words, moved_words
+from sluice.run.elsewhere import elsewhere_words, left_behind, moved_words
 from sluice.run.parts import RandomIds
 from sluice.run.result_text import result_text
 from sluice.run.shielding import in_thread
@@ -223,6 +223,9 @@ def removed(
                 if not everywhere:
                     raise
                 spared.append(error)
+    targets += left_behind(
+        settings, [session for _path, session in targets]
+    )  # or the next `adopt` would bring them back
     gone: list[str] = []
     full: list[tuple[Path, list[str]]] = []
     by_store = itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0])
@@ -245,7 +248,7 @@ def removed(
     if spared:
         more = f" (removed: {', '.join(gone)})" if gone else ""
         raise StoreError(spared[0].kind, f"{spared[0]}{more}")
-    return gone
+    return list(dict.fromkeys(gone))
 
 
 def _gone_from(path: Path, ids: Sequence[str]) -> tuple[list[str], Mapping[str, StoreError]]:
