@@ -75,6 +75,7 @@ _TABLE = {
     "nested deep": (STATE_FILE, ", UnicodeError, RecursionError)", ", UnicodeError)", STATE_FILES, "deep or none"),
     "no pipe for a state file": (STATE_FILE, "os.O_CLOEXEC | os.O_NONBLOCK)\n    if not stat.S_ISREG(os.fstat(fd).st_mode):", "os.O_CLOEXEC | os.O_NONBLOCK)\n    if False:", STATE_FILES, "stands"),
     "the end that is needed": ("src/sluice/session/audit.py", " or not self._is_followed(one)", "", FULL_LOG, "stays"),
+    "who wrote on": ("src/sluice/session/audit_reading.py", "return _WROTE_ON if linked else", "return _WROTE_ON if False else", "tests/session/test_audit_rotation.py", "wrote_on"),
     "a removal by its name": ("src/sluice/session/audit_reading.py", "    link.knows(begun_removals(path))\n", "", FULL_LOG, "death"),
     "the right end in the name": ("src/sluice/session/audit_reading.py", "(one.name, one.last) == (self.unrecorded, self._removed_digest)", "one.name == self.unrecorded", FULL_LOG, "alone"),
     "the index waits for room": ("src/sluice/session/blobs.py", "if error.errno not in NO_ROOM:", "if True:", "tests/session/test_blobs.py", "waits"),

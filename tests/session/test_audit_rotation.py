@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sluice.errors import AuditError
 from sluice.session import audit, audit_reading
 from sluice.session.audit import AuditLog
-from sluice.session.audit_files import CLOSED, CONTINUED, REMOVED, ClosedFile, closed_files
+from sluice.session.audit_files import CLOSED, CONTINUED, REMOVED, ClosedFile, closed_files, digest
 from sluice.session.audit_reading import records, verify
 
 BOUND = 400  # bytes: two or three records a file
@@ -136,6 +136,20 @@ def test_the_newest_closed_file_and_all_of_them_are_missed_too(path: Path) -> No
     for one in closed:
         os.unlink(one.path)
     assert "no line says that it was removed" in verify(str(path)).fault
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_an_older_program_wrote_on_is_told_from_what_does_not_link(linked: bool, path: Path) -> None:
+    written(path, 12)
+    closed = Path(closed_files(str(path))[0].path)
+    last = closed.read_bytes().splitlines()[-1]
+    line = {"n": json.loads(last)["n"] + 1, "at": 1.0, "event": "x", "prev": digest(last if linked else b"")}
+    closed.write_bytes(closed.read_bytes() + json.dumps({**line, "fields": {}}).encode() + b"\n")
+    found = verify(str(path))
+    assert not found.whole
+    assert found.file == str(closed)
+    assert "behind the line that closed the file" in found.fault
+    assert ("older version" in found.fault) is linked
 
 
 def test_files_that_changed_places_are_noticed(path: Path) -> None:

@@ -32,6 +32,10 @@ from sluice.session.audit_files import (
 from sluice.session.state_file import opened, parsed
 
 _WORDS = "it was changed or put in, or one before it was dropped"
+_WROTE_ON = (
+    "it goes on behind the line that closed the file, as an older version of Sluice does that still runs; whoever can write "
+    "the file can do so too"
+)
 _TRIES = 5  # at a log that is closing files and removing old ones meanwhile
 
 
@@ -178,7 +182,8 @@ class _Link:
         bare = raw.removesuffix(b"\n")
         line = parse(bare) if raw.endswith(b"\n") else None
         if self._event == CLOSED:
-            return "it stands behind the line that closed the file"
+            linked = line is not None and (line.prev, line.n) == (self._prev, self._n + 1)
+            return _WROTE_ON if linked else "it stands behind the line that closed the file"
         if line is None and self.torn:
             return _WORDS
         if line is not None and (
