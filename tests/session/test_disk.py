@@ -18,7 +18,8 @@ from session_world import broken, run, store
 from sluice.errors import SluiceError, StoreError
 from sluice.session.catalog import lock_folder
 from sluice.session.check import check
-from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, on_network, reading, sound, store_error
+from sluice.session.disk import APPLICATION, VERSION, migrate, migrations, reading, sound, store_error
+from sluice.session.file_systems import on_network
 from sluice.session.locks import holder
 from sluice.testing.fault_disk import small_disk
 from sluice.testing.store_kit import SCENARIOS

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sluice.errors import StoreError
-from sluice.session.disk import WAL_BYTES, empty_log, make_private, on_network, open_writing, store_error
+from sluice.session.disk import WAL_BYTES, empty_log, make_private, open_writing, store_error
 from sluice.session.durable import write_again
+from sluice.session.file_systems import on_network
 from sluice.session.locks import FileLock
 
 GROUP_SECONDS = 0.02  # how long work may wait for a commit

@@ -25,7 +25,6 @@ import msgspec
 from sluice.errors import StoreError, StoreFault
 from sluice.session.durable import sync_upwards, write_again
 from sluice.session.file_systems import FULL, READ_ONLY, full_or_read_only, is_text
-from sluice.session.file_systems import on_network as on_network
 from sluice.session.kinds import wrong_kinds
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
