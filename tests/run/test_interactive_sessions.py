@@ -142,7 +142,7 @@ def test_undo_takes_back_the_last_changes(tmp_path: Path) -> None:
             await ask.open_session(session)
             prompts = [m.content for m in (await face.until(SessionOpened)).history if isinstance(m, UserMessage)]
             assert str(prompts[1]).startswith("[Added by Sluice: the user took back")
-            assert "new.txt. Read them" in str(prompts[1])
+            assert "or are gone where they were new: new.txt. Read them" in str(prompts[1])
             assert str(prompts[1]).endswith("]\n\nwhy?")
             assert prompts[2] == "and?", "told once"
 

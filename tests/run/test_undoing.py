@@ -120,7 +120,10 @@ def test_what_a_run_changed_is_given_back_and_what_it_does_not_touch_is_named(tm
     assert (work / "a.txt").stat().st_mode & 0o777 == 0o640
     assert not (work / "sub" / "c.txt").exists()
     assert (work / "b.txt").read_text() == "by hand\n"
-    assert list(_undo(tmp_path).lines()) == ["nothing to undo"]
+    done = _undo(tmp_path)
+    assert list(done.lines()) == [
+        f"nothing to undo in session {done.session}; `sluice sessions undo ID` looks into another one"
+    ]
     (work / "b.txt").write_text("new b\n")
     again = _undo(tmp_path, number=1)
     assert (_names(again.restored), _names(again.unchanged)) == (["b.txt"], ["sub/c.txt", "a.txt"])
@@ -163,7 +166,10 @@ def test_each_undo_takes_back_the_run_before(tmp_path: Path) -> None:
         done = _undo(tmp_path)
         assert (done.run, done.left, done.earlier) == (number, (), number - 1 or None)
         assert (file.read_text() if file.exists() else None) == content
-    assert list(_undo(tmp_path).lines()) == ["nothing to undo"]
+    done = _undo(tmp_path)
+    assert list(done.lines()) == [
+        f"nothing to undo in session {done.session}; `sluice sessions undo ID` looks into another one"
+    ]
     _writes(tmp_path, "resume", session, a="C")
     assert _undo(tmp_path).run == 5
     assert _undo(tmp_path).run is None

@@ -36,8 +36,8 @@ _KINDS = {
     "damaged": "damaged stores kept aside",
 }
 _ROOM = {
-    "sessions": "`sluice sessions rm --all --older-than 30` makes room",
-    "preimages": "`sluice sessions rm --all --older-than 30` makes room",
+    "sessions": "`sluice sessions rm --all --older-than 30` (or of fewer days) makes room",
+    "preimages": "`sluice sessions rm --all --older-than 30` (or of fewer days) makes room",
     "audit": "`sluice audit prune --older-than 30` makes room",
     "damaged": "remove the damaged stores that were kept aside (sessions.db.damaged-…)",
     "other": "look for what does not belong there",

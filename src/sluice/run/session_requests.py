@@ -59,7 +59,8 @@ def undo_note(restored: tuple[str, ...]) -> str:
     names = ", ".join(restored[:_NAMED])
     more = f" and {len(restored) - _NAMED} more" if len(restored) > _NAMED else ""
     return (
-        "[Added by Sluice: the user took back what was done to these files, and they hold again what they held before: "
+        "[Added by Sluice: the user took back what was done to these files, and they hold again what they held "
+        "before, or are gone where they were new: "
         f"{names}{more}. Read them before you change them.]\n\n"
     )
 

@@ -50,7 +50,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     def lines(self, dry: bool = False) -> Iterator[str]:
         """What was done, or with `dry` would be, in lines for a person."""
         if self.run is None:
-            yield "nothing to undo"
+            yield f"nothing to undo in session {self.session}; `sluice sessions undo ID` looks into another one"
         else:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.began))
             yield f"run {self.run} of session {self.session}, begun {when}:"

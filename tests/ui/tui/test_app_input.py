@@ -333,7 +333,7 @@ def test_a_session_is_searched_and_chosen() -> None:
 def test_commands_that_do_something() -> None:
     async def scene(pilot: Pilot[Any], app: TerminalFace, interaction: ScriptedInteraction) -> None:
         for line, request_made, said in (
-            ("/undo", ("undo",), "restored: a.txt"),
+            ("/undo", ("undo",), "taken back: a.txt"),
             ("/export notes.json", ("export", "json", "notes.json"), "/exported/notes.json"),
             ("/compact", ("compact",), "1,000 to 100 bytes"),
             ("/model large", ("set_model", "large"), "large"),

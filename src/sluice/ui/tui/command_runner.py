@@ -164,7 +164,7 @@ class CommandRunner:
         if done is None:
             return
         restored, left = done
-        self._face.say(f"restored: {', '.join(restored)}" if restored else "no file was restored")
+        self._face.say(f"taken back: {', '.join(restored)}" if restored else "nothing was taken back")
         for line in left:
             self._face.say(line, "warning")
 
