@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import time
@@ -24,7 +25,9 @@ from sluice.session.audit import AuditLog
 from sluice.session.audit_files import closed_files
 from sluice.session.audit_reading import verify
 from sluice.session.blobs import BlobJournal
+from sluice.session.catalog import lock_folder
 from sluice.session.kept import Kept
+from sluice.session.locks import SessionLock
 from sluice.session.opening import open_session
 from sluice.testing.store_kit import asks
 from sluice.ui.cli import main
@@ -219,8 +222,8 @@ def test_what_the_user_allowed_to_go_goes_first(waits: bool, settings: Settings)
     assert kept_now(state_folder()).preimages < MIB  # no session needs it, and it is old
     assert {one.id for one in sessions.listed(settings, True)} == {old, new}
     told = within(settings, kept_bytes=MIB, session_days=30)
-    of_them = "; in 1 of them calls waited for your approval" if waits else ""
-    assert told == [f"1 sessions unused for 30 days were removed (session_days){of_them}"]
+    of_them = "; in it calls waited for your approval" if waits else ""
+    assert told == [f"1 session unused for 30 days was removed (session_days){of_them}"]
     assert [one.id for one in sessions.listed(settings, True)] == [new]
 
 
@@ -311,6 +314,19 @@ def test_a_wrong_clock_takes_nothing_of_the_audit_log(settings: Settings) -> Non
 )
 def test_sizes_are_told_in_words(size: int, words: str) -> None:
     assert in_words(size) == words
+
+
+def test_the_command_that_makes_room_names_what_stays_because_it_is_in_use(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [session(settings, 10, days_ago=40) for _ in range(2)]
+    path = store_path(settings)
+    assert path is not None
+    with contextlib.closing(SessionLock(lock_folder(path), ids[0])):
+        assert main(["-w", settings.workspace, "sessions", "rm", "--older-than", "30"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(f"removed 1 session: {ids[1]}")
+    assert told.err == f"1 session in use stayed: {ids[0]}\n"
 
 
 def test_the_command_that_makes_room_gives_it_back_and_goes_past_a_broken_store(

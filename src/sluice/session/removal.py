@@ -84,8 +84,10 @@ async def hide(database: Database, sessions: Sequence[str]) -> list[str]:
 
 def expired(removed: int, waited: int, days: float) -> str:
     """One line for a person: so many sessions are gone as they were old, and in so many of them calls waited."""
-    of_them = f"; in {waited} of them calls waited for your approval" if waited else ""
-    return f"{removed} sessions unused for {days:g} days were removed (session_days){of_them}"
+    one = removed == 1
+    in_them = "in it" if one else f"in {waited} of them"
+    words = f"{removed} session{'' if one else 's'} unused for {days:g} days {'was' if one else 'were'} removed (session_days)"
+    return f"{words}; {in_them} calls waited for your approval" if waited else words
 
 
 def _groups(sessions: Sequence[str]) -> Iterator[Sequence[str]]:
