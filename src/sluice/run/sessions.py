@@ -103,6 +103,12 @@ def listed(settings: Settings, everywhere: bool, most: int | None = None) -> lis
     return found
 
 
+def stayed_in_use(settings: Settings, everywhere: bool, older_than: float) -> list[str]:
+    """The sessions unused for `older_than` days that `removed` leaves, because a process works with them."""
+    before = time.time() - older_than * 86_400
+    return [one.id for one in listed(settings, everywhere) if one.held_by is not None and one.last_run_at < before]
+
+
 def none_words(settings: Settings, everywhere: bool) -> str:
     """That there is no session, where one would be, and which folders may have been moved here. Raises `StoreError`."""
     path = store_path(settings)

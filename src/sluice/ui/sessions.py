@@ -144,7 +144,7 @@ def rm(
     Pre-images that no session refers to any more go too, once they are 30 days old.
     """
     from sluice.run.keeping import given_back, in_words
-    from sluice.run.sessions import pruned, removed
+    from sluice.run.sessions import pruned, removed, stayed_in_use
     from sluice.run.wiring import state_folder
 
     if not ids and older_than is None:
@@ -157,6 +157,8 @@ def rm(
             raise
         gone = removed(settings, ids, everywhere, older_than)  # pre-images gone from a full disk may be room enough
     click.echo(f"removed {_count(len(gone), 'session')}" + (f": {', '.join(gone)}" if gone else ""))
+    if older_than is not None and (held := stayed_in_use(settings, everywhere, older_than)):
+        click.echo(f"{_count(len(held), 'session')} in use stayed: {', '.join(held)}", err=True)
     count, size = pruned(settings, state_folder())
     if count:
         click.echo(f"removed {_count(count, 'old pre-image')} that no session refers to ({size:,} bytes)")
