@@ -244,7 +244,7 @@ def test_the_session_that_is_wished_for_stays(how: Any, settings: Settings) -> N
     wished = session(settings, days_ago=40)
     session(settings, workspace="/some/other", days_ago=2)
     wish = Wish(how=how, id="" if how == "continue" else wished)
-    assert within(settings, kept_bytes=MIB, session_days=30, session=wish)[0].startswith("1 sessions")
+    assert within(settings, kept_bytes=MIB, session_days=30, session=wish)[0].startswith("1 session unused")
     assert [one.id for one in sessions.listed(settings, False)] == [wished]
 
 

@@ -86,7 +86,8 @@ def expired(removed: int, waited: int, days: float) -> str:
     """One line for a person: so many sessions are gone as they were old, and in so many of them calls waited."""
     one = removed == 1
     in_them = "in it" if one else f"in {waited} of them"
-    words = f"{removed} session{'' if one else 's'} unused for {days:g} days {'was' if one else 'were'} removed (session_days)"
+    which, gone = ("session", "was") if one else ("sessions", "were")
+    words = f"{removed} {which} unused for {days:g} days {gone} removed (session_days)"
     return f"{words}; {in_them} calls waited for your approval" if waited else words
 
 
