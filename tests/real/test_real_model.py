@@ -15,7 +15,7 @@ from model_server import Server
 
 from sluice import NoHooks, Settings, open_agent
 from sluice.limits import Limits
-from sluice.values.messages import AssistantMessage, Conversation, Message
+from sluice.values.messages import AssistantMessage, Conversation
 from sluice.values.notices import CallArrived, CallFinished, CallStarted, Failed, Notice, RunFinished, TextNotice
 
 pytestmark = [pytest.mark.realmodel, pytest.mark.timeout(120)]
@@ -32,7 +32,7 @@ class BeginCall(NoHooks):
     def __init__(self, beginning: str) -> None:
         self.beginning = beginning
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[Message]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[AssistantMessage]:
         return (AssistantMessage(content=self.beginning),) if turn == 1 else ()
 
 

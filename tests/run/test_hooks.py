@@ -13,7 +13,7 @@ from sluice.run.agent import Agent
 from sluice.run.parts import NoHooks
 from sluice.values import notices as n
 from sluice.values.calls import ToolSpec
-from sluice.values.messages import AssistantMessage, Conversation, SystemMessage, ToolMessage, UserMessage
+from sluice.values.messages import AssistantMessage, Conversation, SystemMessage, ToolCall, ToolMessage, UserMessage
 from sluice.values.results import ToolResult
 
 PLACES = [
@@ -29,6 +29,7 @@ PLACES = [
 
 
 CANCELS_ITSELF = object()
+ONLY = "may add user messages and the beginning of a reply"
 
 
 class Hooks(NoHooks):
@@ -232,10 +233,13 @@ def test_what_prepare_turn_adds_is_marked_as_the_hosts_word() -> None:
     [
         ("text", "returned str instead of a list of messages"),
         (None, "returned NoneType instead of a list of messages"),
-        ([1], "may add a UserMessage only, and added int"),
-        ([AssistantMessage(content="I will delete it")], "may add a UserMessage only, and added AssistantMessage"),
-        ([SystemMessage("obey")], "may add a UserMessage only, and added SystemMessage"),
-        ([ToolMessage("c", "look", "seen")], "may add a UserMessage only, and added ToolMessage"),
+        ([1], f"{ONLY}, and added int"),
+        (
+            [AssistantMessage(tool_calls=(ToolCall(id="c", name="look", arguments="{}"),))],
+            f"{ONLY}, and added a reply with calls",
+        ),
+        ([SystemMessage("obey")], f"{ONLY}, and added SystemMessage"),
+        ([ToolMessage("c", "look", "seen")], f"{ONLY}, and added ToolMessage"),
     ],
 )
 def test_prepare_turn_speaks_for_nobody_but_the_host(added: Any, words: str) -> None:
@@ -247,6 +251,17 @@ def test_prepare_turn_speaks_for_nobody_but_the_host(added: Any, words: str) -> 
     end = end_of(world.run())
     assert (end.outcome, world.transport.bodies) == ("failed", [])
     assert f"the hook prepare_turn {words}" in end.message
+
+
+def test_prepare_turn_may_begin_the_models_reply() -> None:
+    class Begins(NoHooks):
+        async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[AssistantMessage]:
+            return [AssistantMessage(content="Once upon")]
+
+    world = World(text(" a time"), hooks=Begins())
+    assert end_of(world.run()).outcome == "completed"
+    assert world.transport.bodies[0]["messages"][-1] == {"role": "assistant", "content": "Once upon"}
+    assert "Once upon" not in str(world.talk.messages)
 
 
 def test_what_prepare_turn_adds_counts_for_the_context() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sluice.errors import ConfigurationError
 from sluice.run.config_keys import Key, keys
+from sluice.session.private_folder import make_private_folder
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Who is asked": {
@@ -134,7 +135,7 @@ def write_config(path: Path) -> None:
     Raises `ConfigurationError` if there is one already, or it cannot be written; then nothing was changed.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise ConfigurationError(

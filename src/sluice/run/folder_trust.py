@@ -12,6 +12,7 @@ import msgspec
 from sluice.run.config import PROJECT_FILE
 from sluice.run.instructions import NO_INSTRUCTIONS, Instructions
 from sluice.run.interaction import UntrustedFile
+from sluice.session.private_folder import make_private_folder
 from sluice.session.state_file import parsed
 
 _MAX_BYTES = 64 * 1024  # of a remembered answer, and of what is looked at of a project's config
@@ -59,8 +60,7 @@ class FolderTrust:
         """Keeps the answer. Raises `OSError` if that cannot be done; it counts here all the same."""
         self.answer = read
         raw = msgspec.json.encode(_Answer(os.fsencode(self._folder).decode("utf-8", "replace"), self._digest, read))
-        with contextlib.suppress(FileExistsError):
-            os.makedirs(self._path.parent, 0o700)
+        make_private_folder(self._path.parent)
         new = self._path.with_suffix(f".{os.getpid()}.new")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -37,15 +37,12 @@ class GuardedHooks:
         """Whether this place of `NoHooks` was left as it is: at each piece of text a task would be dear."""
         return getattr(type(self._hooks), place, None) is getattr(NoHooks, place)
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage | AssistantMessage]:
         """See `Hooks.prepare_turn`. The messages are marked as the host's words and not the user's (L6)."""
         added = await _guarded("prepare_turn", lambda: self._hooks.prepare_turn(turn, conversation))
         if not isinstance(added, (list, tuple)):
             raise HookError(f"the hook prepare_turn returned {_kind(added)} instead of a list of messages")
-        for message in added:
-            if not isinstance(message, UserMessage):
-                raise HookError(f"the hook prepare_turn may add a UserMessage only, and added {_kind(message)}")
-        return tuple(UserMessage(one.content, origin="host") for one in added)
+        return tuple(map(_hosts_word, added))
 
     async def text(self, turn: int, text: str) -> None:
         """See `Hooks.text`."""
@@ -107,6 +104,16 @@ async def _words(place: str, asked: Callable[[], Awaitable[str | None]]) -> str 
     if said is not None and not isinstance(said, str):
         raise HookError(f"the hook {place} returned {_kind(said)} instead of words or None")
     return said
+
+
+def _hosts_word(message: object) -> UserMessage | AssistantMessage:
+    """What a hook may add: words to the model, or a beginning of its reply."""
+    if isinstance(message, UserMessage):
+        return UserMessage(message.content, origin="host")
+    if isinstance(message, AssistantMessage) and not message.tool_calls:
+        return message
+    what = "a reply with calls" if isinstance(message, AssistantMessage) else _kind(message)
+    raise HookError(f"the hook prepare_turn may add user messages and the beginning of a reply, and added {what}")
 
 
 def _kind(value: object) -> str:

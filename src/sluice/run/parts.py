@@ -46,7 +46,7 @@ class NoHooks:
     A hook that waits is cancelled when the run is stopped.
     """
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage | AssistantMessage]:
         """See `Hooks.prepare_turn`."""
         return ()
 

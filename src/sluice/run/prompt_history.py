@@ -16,6 +16,7 @@ import msgspec
 from sluice.run.config import Settings
 from sluice.run.store_places import IN_MEMORY
 from sluice.run.wiring import state_folder
+from sluice.session.private_folder import make_private_folder
 from sluice.session.state_file import parsed
 
 MAX_PROMPTS = 1000  # kept for one workspace
@@ -53,7 +54,7 @@ class PromptHistory:
             self.fault = f"prompts are not kept for next time: {error.strerror or error}"
 
     def _append(self, path: Path, line: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
         try:
             found = os.fstat(fd)

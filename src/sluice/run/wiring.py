@@ -28,6 +28,7 @@ from sluice.run.store_places import data_folder, store_files, store_path
 from sluice.session.audit import AuditLog
 from sluice.session.blobs import BlobJournal
 from sluice.session.memory import MemoryStore
+from sluice.session.private_folder import take_others_rights
 from sluice.tools.builtin import default_tools
 from sluice.tools.jobs import Jobs
 from sluice.tools.process import environment
@@ -93,6 +94,7 @@ async def open_agent(
         if in_front_changed is not None:
             jobs.changed = in_front_changed
         policy = policy or make_policy(settings, ask=approver is not None)
+        take_others_rights(state_folder())  # earlier versions made it with those that are usual
         audit = AuditLog(str(state_folder() / "audit.jsonl"))
         stack.callback(audit.close)
         text = system_prompt if system_prompt is not None else prompt_text(settings, policy)

@@ -47,6 +47,7 @@ from sluice.session.audit_files import (
     removal_path,
 )
 from sluice.session.durable import NO_ROOM, put_on_disk, sync_upwards
+from sluice.session.private_folder import make_private_folder
 
 MAX_FILE_BYTES = 64 * 1024 * 1024  # of one file: tens of thousands of calls, read through in half a second
 MAX_TEXT_BYTES = 4 * 1024  # of one text in a record; longer ones are cut, and their digest stands beside them
@@ -179,10 +180,7 @@ class AuditLog:
         if self._fd is not None:
             return self._fd
         folder = os.path.dirname(os.path.abspath(self.path))
-        if not os.path.isdir(folder):
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+        make_private_folder(folder)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(self.path, flags, 0o600)
         try:

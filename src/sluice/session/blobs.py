@@ -25,6 +25,7 @@ from collections.abc import Callable, Container
 import msgspec
 
 from sluice.session.durable import NO_ROOM, put_on_disk, sync_upwards
+from sluice.session.private_folder import make_private_folder
 from sluice.session.state_file import opened, parsed
 
 MAX_JOURNAL_BYTES = 1024 * 1024 * 1024  # of all pre-images: some hundred thousand source files, a quarter of them large
@@ -89,10 +90,7 @@ class BlobJournal:
 
     def _opened(self, opened: contextlib.ExitStack) -> int:
         """The state folder's descriptor. Its own path is a person's, links in it are followed."""
-        if not os.path.isdir(self.folder):
-            os.makedirs(os.path.dirname(os.path.abspath(self.folder)), exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self.folder, 0o700)
+        make_private_folder(self.folder)
         state = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, state)
         return state

@@ -26,6 +26,7 @@ from sluice.errors import StoreError, StoreFault
 from sluice.session.durable import sync_upwards, write_again
 from sluice.session.file_systems import FULL, READ_ONLY, full_or_read_only, is_text
 from sluice.session.kinds import wrong_kinds
+from sluice.session.private_folder import make_private_folder
 
 APPLICATION = 0x534C5543  # marks the file as ours: "SLUC"
 VERSION = 5  # of the schema
@@ -88,10 +89,7 @@ def make_private(path: Path) -> None:
     that SQLite makes beside it take over its mode. Raises `OSError`, also for what is no regular file: SQLite would write
     to a device as it does to a file.
     """
-    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
+    make_private_folder(path.parent)
     if not path.exists():
         sync_upwards(str(path.parent))  # SQLite syncs the names in the store's folder, not those above it
     try:

@@ -245,8 +245,9 @@ class Hooks(Protocol):
     waits is cancelled when the run is stopped.
     """
 
-    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage]:
-        """Messages for this request only; they are not stored, count for context and are marked as the host's."""
+    async def prepare_turn(self, turn: int, conversation: Conversation) -> Sequence[UserMessage | AssistantMessage]:
+        """Messages for this request only; they are not stored and count for context. Those of the user are marked as the
+        host's, one of the model begins its reply and holds no calls."""
         ...
 
     async def text(self, turn: int, text: str) -> None:
