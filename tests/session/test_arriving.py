@@ -240,3 +240,22 @@ def test_whatever_arrives_comes_back_as_far_as_it_was_kept(
         kept = int(said[1]) if said else 0
         assert kept in [0, *had]
         assert (had or [0])[-1] - kept < GROUP_BYTES
+
+
+def test_what_waits_is_counted_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,500 characters of three bytes each are more than 4 KiB: they wait for nobody."""
+    monkeypatch.setattr("sluice.session.database.GROUP_SECONDS", 3600.0)
+    path = tmp_path / "s.db"
+
+    async def body() -> None:
+        async with store(path) as s:
+            await s.started("r", UserMessage("hello"))
+            await s.reply_began("r", 1)
+            await s.delta("r", "text", "漢" * 1500)
+            for _look in range(400):
+                if rows_of(path, "SELECT 1 FROM chunk"):
+                    return
+                await asyncio.sleep(0.005)
+            raise AssertionError("it waits for more")
+
+    run(body())

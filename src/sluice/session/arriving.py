@@ -75,9 +75,9 @@ class ArrivingReply:
             text = text.lstrip("\t")  # what begins so is the size of a call
         with self._guard:
             self._waiting.append((kind, text))
-            self.size += len(text)
+            self.size += _bytes(text)
         self.schedule()
-        self._database.grew(len(text))
+        self._database.grew(_bytes(text))
 
     def grew(self, run: str, call: int, size: int) -> None:
         """The arguments of its call number `call`, in the order of their names, have `size` bytes.
@@ -137,9 +137,13 @@ class ArrivingReply:
             if taken:  # what a failing disk did not take stays, and goes with the next commit that works
                 deltas, written, sizes = taken
                 del self._waiting[:deltas]
-                self.size = sum(len(text) for _kind, text in self._waiting)
+                self.size = sum(_bytes(text) for _kind, text in self._waiting)
                 self._next += written
                 self._kept_sizes.update(sizes)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _together(waiting: list[tuple[ChunkKind, str]]) -> list[tuple[ChunkKind, str]]:

@@ -39,7 +39,8 @@ class Figures(msgspec.Struct, kw_only=True):
     repaired: int = 0  # damaged stores that could be repaired
     recoveries: int = 0  # kills that met a session while it was made right
     refused: int = 0  # second processes that were told who holds the session
-    in_stream: int = 0  # kills that met a running agent with a run begun
+    in_run: int = 0  # kills that met a running agent with a run begun
+    in_stream: int = 0  # kills that met a reply that was arriving
     killed: int = 0
     power: Counter[str] = msgspec.field(default_factory=Counter)  # play: disks built after the power failed in it
     power_moments: int = 0  # syncs and things told after which it may fail, in all plays
@@ -74,7 +75,8 @@ class Figures(msgspec.Struct, kw_only=True):
         if self.questions:
             out.append(f"calls that waited for a person: {', '.join(f'{n} {c}' for n, c in self.questions.items())}")
         out += [
-            f"kills that met a run at work: {self.in_stream} of {self.injected['kill']}",
+            f"kills that met a run at work: {self.in_run} of {self.injected['kill']}, "
+            f"a reply that was arriving: {self.in_stream}",
             f"damaged stores repaired: {self.repaired} of {self.injected['damage']}",
             f"kills that met a recovery: {self.recoveries}",
             f"told who holds a session that stands still: {self.refused} of {self.injected['stopped']}",

@@ -108,6 +108,15 @@ def sessions_of(store: Path) -> list[str]:
         return [str(id) for (id,) in connection.execute("SELECT id FROM session ORDER BY last")]
 
 
+def reply_arriving(store: Path) -> bool:
+    """Whether a reply was arriving when the store was written last; false if it cannot be read."""
+    try:
+        with reading(store) as connection:
+            return connection.execute("SELECT 1 FROM message WHERE state = 'open'").fetchone() is not None
+    except StoreError:
+        return False
+
+
 def runs_of(store: Path) -> int:
     """How many runs a store knows of; 0 if it cannot be read."""
     try:

@@ -57,7 +57,7 @@ from sluice.testing.fault_power import Power
 from sluice.testing.fault_provider import Provider
 from sluice.testing.fault_questions import question
 from sluice.testing.fault_recovery import edge, recovery
-from sluice.testing.fault_witnesses import runs_of, sessions_of
+from sluice.testing.fault_witnesses import reply_arriving, runs_of, sessions_of
 
 MOST_RECOVERY_SECONDS = 2.0  # of a whole drive by the wall, when it is asked for; of CPU time in tests
 _BY_STRACE = ("system call", "errno", "power")
@@ -82,7 +82,8 @@ class Driver(Harness):
         moment = self.dice.uniform(0.02, self.run_seconds * 0.9)  # most of them after the run has begun
         ended = self.agents(self.job(store, wish=Wish(how=how), kill_after=moment))[0]
         self.figures.killed += ended.killed
-        self.figures.in_stream += ended.killed and runs_of(store) > runs
+        self.figures.in_run += ended.killed and runs_of(store) > runs
+        self.figures.in_stream += ended.killed and reply_arriving(store)
         if self.dice.random() < 0.25:
             self.agents(self.job(store, wish=Wish(how="continue"), kill_after=self.dice.uniform(0.0, 0.04)))
         self.count("kill", self.judge("kill", store, go_on=self.dice.random() < 0.15))
