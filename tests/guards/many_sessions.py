@@ -65,6 +65,7 @@ _TABLE = {
     "or renamed": (ELSEWHERE, " or there == place) and", ") and", FOUND, "renamed"),
     "what others changed there": (ADOPTING, "SET workspace = ? WHERE workspace = ?", "SET workspace = ? WHERE workspace = ? AND 0", FOUND, "folder_is_now"),
     "removed is removed": (SESSIONS, "    targets += left_behind(", "    _ = left_behind(", FOUND, "taken_along_again"),
+    "a copy is another's": (ELSEWHERE, "folder not in folders[id] and ", "", FOUND, "copy_of_a_store"),
     "what is there stays": (ELSEWHERE, "    if os.path.isdir(folder):\n", "    if False:\n", FOUND, "still_there"),
     "not what is in use": (ADOPTING, "held += others\n", "pass\n", FOUND, "in_use"),
     "before what is there": (ADOPTING, "first - last - 1", "0", FOUND, "was_moved"),

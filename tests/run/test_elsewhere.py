@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -143,6 +144,20 @@ def test_what_was_removed_after_a_death_is_not_taken_along_again(
     assert adopted(new, old.workspace) == [stays]
     assert [one.id for one in sessions.listed(new, False)] == [stays]
     assert len(sessions.listed(new, True)) == 2
+
+
+def test_a_copy_of_a_store_is_removed_from_by_itself(tmp_path: Path) -> None:
+    """Also where the folder is gone, or not there just now: the session itself stays."""
+    old = _settings(tmp_path / "old")
+    id, _warned = _run(old)
+    store = store_path(old)
+    assert store is not None
+    copy = tmp_path / "copy.db"
+    shutil.copy(store, copy)
+    os.rename(old.workspace, tmp_path / "new")
+    here = _settings(tmp_path / "new")
+    assert sessions.removed(msgspec.structs.replace(here, session_store=str(copy)), [id], everywhere=True) == [id]
+    assert [one.id for one in sessions.listed(here, True)] == [id]
 
 
 def test_what_a_session_of_another_folder_changed_can_be_undone_where_the_folder_is_now(tmp_path: Path) -> None:

@@ -139,15 +139,25 @@ def adopted(settings: Settings, folder: str) -> list[str]:
     return taken
 
 
-def left_behind(settings: Settings, ids: Sequence[str]) -> list[tuple[Path, str]]:
-    """Stores in which these sessions are still of a folder that is gone: an `adopt` that died had copied them already."""
+def left_behind(settings: Settings, sessions: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    """Where these sessions (each with its store) are still of a folder that is gone: an `adopt` that died had copied them.
+
+    One that is of the same folder in two stores was copied by hand: each of the two is the user's to remove.
+    """
     from sluice.session import catalog
+    from sluice.session.disk import reading
+
+    folders: dict[str, set[str]] = {}
+    for path in {path for path, _id in sessions}:
+        with contextlib.suppress(StoreError), reading(path) as connection:
+            for id in (id for of, id in sessions if of == path and catalog.there(connection, id)):
+                folders.setdefault(id, set()).add(catalog.project_of(connection, id))
 
     def look(connection: Any) -> list[str]:
-        there = [id for id in ids if catalog.there(connection, id)]
-        return [id for id in there if not os.path.isdir(catalog.project_of(connection, id))]
+        there = {id: catalog.project_of(connection, id) for id in folders if catalog.there(connection, id)}
+        return [id for id, folder in there.items() if folder not in folders[id] and not os.path.isdir(folder)]
 
-    return [(path, id) for path, found in _looked(settings, look) for id in found] if ids else []
+    return [(path, id) for path, found in _looked(settings, look) for id in found] if folders else []
 
 
 def _looked(settings: Settings, look: Callable[[Any], T]) -> Iterator[tuple[Path, T]]:

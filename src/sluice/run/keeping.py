@@ -143,9 +143,9 @@ def _old_audit_files(settings: Settings, state: Path, now: float) -> list[str]:
 
 def _made_room(settings: Settings, state: Path, now: float) -> list[str]:
     """Does what the user has allowed already. A store that cannot be read, or is in use, stays as it is."""
-    paths = project_stores()
     from sluice.session.removal import expired
 
+    paths = project_stores()
     days, gone, waited = settings.session_days, 0, 0
     if days is not None and not any(_saw_the_days(path, now, days) for path in paths):
         days = None  # a clock that is wrong makes every session old

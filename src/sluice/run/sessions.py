@@ -229,9 +229,7 @@ def removed(
                 if not everywhere:
                     raise
                 spared.append(error)
-    targets += left_behind(
-        settings, [session for _path, session in targets]
-    )  # or the next `adopt` would bring them back
+    targets += left_behind(settings, targets)  # or the next `adopt` would bring them back
     gone: list[str] = []
     full: list[tuple[Path, list[str]]] = []
     by_store = itertools.groupby(sorted(dict.fromkeys(targets), key=lambda one: one[0]), lambda one: one[0])
