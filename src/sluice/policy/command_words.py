@@ -29,13 +29,13 @@ _DESCEND = frozenset(
     do_group case_statement case_item negated_command command_substitution process_substitution string
     concatenation expansion simple_expansion command_name redirected_statement heredoc_redirect heredoc_body
     for_statement
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _LEAVES = frozenset(
     """
     comment word number raw_string ansi_c_string string_content variable_name special_variable_name
     heredoc_start heredoc_end heredoc_content file_descriptor extglob_pattern
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _DOUBTS = {
     "function_definition": "it defines a function, and a function can stand in for any program",

@@ -109,7 +109,7 @@ _OPAQUE = frozenset(
     parallel watch script strace ltrace gdb su runuser nsenter systemd-run start-stop-daemon entr expect screen
     tmux ssh at batch crontab rush unbuffer proot firejail bwrap docker podman dbus-run-session xvfb-run
     catchsegv
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh"})
 _SHELL_VALUES = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -119,7 +119,7 @@ _CHANGES_MEANING = frozenset(
     """
     alias unalias hash enable shopt set export declare typeset readonly local mapfile readarray read let bind
     complete compopt getopts unset
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 

@@ -135,14 +135,14 @@ _FIND_ALONE = frozenset(
     """
     -print -print0 -ls -prune -empty -not -a -and -o -or -true -false -depth -xdev -mount -daystart -quit
     -readable -writable -executable -nouser -nogroup -P -L -H ! ( )
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _FIND_VALUE = frozenset(
     """
     -name -iname -path -ipath -wholename -regex -iregex -type -xtype -size -mtime -mmin -atime -amin -ctime
     -cmin -newer -maxdepth -mindepth -perm -user -group -links -inum -regextype -printf -lname -ilname -fstype
     -uid -gid -samefile -anewer -cnewer
-    """.split()  # noqa: SIM905
+    """.split()  # noqa: SIM905 - a table to be read
 )
 _SED_PRINT = re.compile(r"(\d{1,9}|\$)(,(\d{1,9}|\$))?p")
 _DATE = frozenset({"-u", "-R", "-I", "--utc", "--iso-8601", "--iso-8601=seconds", "--rfc-email"})

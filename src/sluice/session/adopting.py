@@ -98,5 +98,5 @@ def _copy(connection: sqlite3.Connection, source: Path, sessions: Sequence[str],
                 where = "session = ?" if by == "session" else "run IN (SELECT id FROM run WHERE session = ?)"
                 rows = theirs.execute(f"SELECT * FROM {table} WHERE {where}", (session,))  # noqa: S608 - words of ours
                 names = [name for name, *_ in rows.description]
-                into = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
+                into = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - words of ours, values are bound
                 connection.executemany(into, rows)

@@ -37,7 +37,7 @@ _OF_A_RUN = (
     ("chunk", "seq", _MANY_ROWS),
 )
 _CHILDREN = tuple(
-    f"DELETE FROM {table} WHERE run = ?1 AND ({key}) IN (SELECT {key} FROM {table} WHERE run = ?1 LIMIT {most})"  # noqa: S608
+    f"DELETE FROM {table} WHERE run = ?1 AND ({key}) IN (SELECT {key} FROM {table} WHERE run = ?1 LIMIT {most})"  # noqa: S608 - words of ours, values are bound
     for table, key, most in _OF_A_RUN
 )
 _MESSAGES_LEFT = "SELECT 1 FROM message WHERE run = ? AND session = ? LIMIT 1"

@@ -63,7 +63,7 @@ def changing_run(
     folder, marked = _marks(connection)
     marked = "0" if number is not None else marked
     found = connection.execute(
-        "SELECT r.id, r.number, r.started_at FROM run r JOIN session s ON s.id = r.session WHERE r.session = ? "  # noqa: S608
+        "SELECT r.id, r.number, r.started_at FROM run r JOIN session s ON s.id = r.session WHERE r.session = ? "  # noqa: S608 - words of ours, values are bound
         "AND r.number >= ? AND r.number <= ? AND EXISTS "
         f"(SELECT 1 FROM preimage p WHERE p.run = r.id AND {folder} = ? AND NOT {marked} AND {_CHANGES}) "
         "ORDER BY r.number DESC LIMIT 1",
@@ -77,7 +77,7 @@ def elsewhere(connection: sqlite3.Connection, session: str, workspace: str, *, a
     back."""
     folder, marked = _marks(connection)
     found = connection.execute(
-        f"SELECT DISTINCT {folder} FROM run r JOIN session s ON s.id = r.session JOIN preimage p ON p.run = r.id "  # noqa: S608
+        f"SELECT DISTINCT {folder} FROM run r JOIN session s ON s.id = r.session JOIN preimage p ON p.run = r.id "  # noqa: S608 - words of ours, values are bound
         f"WHERE r.session = ? AND r.number > ? AND {folder} != ? AND NOT {marked} AND {_CHANGES} ORDER BY 1",
         (session, after, workspace),
     ).fetchall()
@@ -88,7 +88,7 @@ def latest_here(connection: sqlite3.Connection, workspace: str) -> str | None:
     """The session that was used last, of those of this project and those that changed files of this folder."""
     folder, _marked = _marks(connection)
     found = connection.execute(
-        "SELECT s.id FROM session s WHERE s.project != ? AND (s.project = ? OR EXISTS "  # noqa: S608
+        "SELECT s.id FROM session s WHERE s.project != ? AND (s.project = ? OR EXISTS "  # noqa: S608 - words of ours, values are bound
         f"(SELECT 1 FROM run r JOIN preimage p ON p.run = r.id WHERE r.session = s.id AND {folder} = ?)) "
         "ORDER BY s.last DESC LIMIT 1",
         (REMOVED, workspace, workspace),
@@ -134,7 +134,7 @@ def plan(
     """
     folder, marked = _marks(connection)
     found = connection.execute(
-        "SELECT p.path, p.sha256, p.mode, p.ended, p.after FROM preimage p JOIN run r ON r.id = p.run "  # noqa: S608
+        "SELECT p.path, p.sha256, p.mode, p.ended, p.after FROM preimage p JOIN run r ON r.id = p.run "  # noqa: S608 - words of ours, values are bound
         f"JOIN session s ON s.id = r.session WHERE p.run = ? AND {folder} = ? AND NOT {'0' if again else marked} "
         "ORDER BY p.number",
         (run, workspace),

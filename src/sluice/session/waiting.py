@@ -132,7 +132,7 @@ def _is_last(connection: sqlite3.Connection, session: str, reply: LastReply) -> 
 def _waits(connection: sqlite3.Connection, key: CallKey, call: ToolCall) -> bool:
     if call.status != "whole" or is_started(connection, key):
         return False
-    asked = connection.execute(f"SELECT digest, granted FROM approval WHERE {_KEY}", _given(key)).fetchone()  # noqa: S608
+    asked = connection.execute(f"SELECT digest, granted FROM approval WHERE {_KEY}", _given(key)).fetchone()  # noqa: S608 - words of ours, values are bound
     return asked is not None and asked[0] == call_digest(call.name, call.arguments) and asked[1] is None
 
 
@@ -147,12 +147,12 @@ def take_back(connection: sqlite3.Connection, reply: LastReply) -> None:
 
 def is_started(connection: sqlite3.Connection, key: CallKey) -> bool:
     """Whether a start of the call is recorded."""
-    return connection.execute(f"SELECT 1 FROM call WHERE {_KEY}", _given(key)).fetchone() is not None  # noqa: S608
+    return connection.execute(f"SELECT 1 FROM call WHERE {_KEY}", _given(key)).fetchone() is not None  # noqa: S608 - words of ours, values are bound
 
 
 def _known(connection: sqlite3.Connection, key: CallKey, call: ToolCall) -> ToolResult | None:
     """What became of a call that had started; `None` for one that had not."""
-    found = connection.execute(f"SELECT result FROM call WHERE {_KEY}", _given(key)).fetchone()  # noqa: S608
+    found = connection.execute(f"SELECT result FROM call WHERE {_KEY}", _given(key)).fetchone()  # noqa: S608 - words of ours, values are bound
     if found is None:
         return None
     if found[0] is None:
@@ -192,7 +192,7 @@ def may_start(connection: sqlite3.Connection, session: str, key: CallKey, digest
     if not is_taken_up(connection, session, key):
         return
     said = connection.execute(
-        f"SELECT 1 FROM approval WHERE {_KEY} AND digest = ? AND granted = 1",  # noqa: S608
+        f"SELECT 1 FROM approval WHERE {_KEY} AND digest = ? AND granted = 1",  # noqa: S608 - words of ours, values are bound
         (*_given(key), digest),
     ).fetchone()
     if said is None:

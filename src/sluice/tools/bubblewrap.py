@@ -83,7 +83,7 @@ def inner_words(places: Places, *, folder_fd: int, temp: str, home: str, network
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--cap-drop", "ALL"),
         *(("--unshare-net",) if network == "none" else ()),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),  # noqa: S108 - inside the sandbox
         *("--remount-ro", "/dev", "--proc", "/proc"),
     ]
     for name in _KERNEL_SETTINGS:

@@ -321,7 +321,7 @@ def _bubblewrap_works(program: str) -> bool:
         words = outer_words(program, DEFAULT_LIMITS, write_end, root=os.geteuid() == 0)
         inner = [
             *(program, "--unshare-user", "--disable-userns", "--unshare-net", "--unshare-ipc", "--cap-drop", "ALL"),
-            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--", "/bin/sh", "-c", ":"),  # noqa: S108
+            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--", "/bin/sh", "-c", ":"),  # noqa: S108 - inside the sandbox
         ]
         return succeeds([*words, *inner], env=environment(), seconds=_TRY_SECONDS, pass_fds=(write_end,))
     finally:
